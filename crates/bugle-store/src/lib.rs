@@ -1,0 +1,161 @@
+//! What a Bugle store is: plain data, two traits, a small reference store and the suite that every engine passes.
+//!
+//! A store is a log of segments per lane, cursors exchanged by compare-and-set, and a catalog. It holds no queue
+//! semantics: what an acknowledgement does to a cursor, when a message is visible, what is a duplicate, is decided once,
+//! in `bugle-broker`, by pure functions over the data defined here.
+//!
+//! Every call takes a batch and answers one outcome per item. The inner `Result` is a fact about one item. The outer
+//! error means that *nothing is known*: the changes may or may not have happened.
+//!
+//! Modules in reading order; each uses only those above it.
+
+mod name;
+mod time;
+mod message;
+mod segment;
+mod cursor;
+mod lane;
+mod change;
+mod options;
+mod catalog;
+mod memory;
+
+#[cfg(feature = "conformance")]
+pub mod conformance;
+
+use std::future::Future;
+use std::pin::Pin;
+
+use uuid::Uuid;
+
+pub use catalog::{
+    DeadLetterFilter, Expire, GroupRecord, LaneError, NewLane, Page, PutQueue, Queue, Snapshot, Start, Trace, TraceFilter,
+    TraceName,
+};
+pub use change::{
+    Append, AppendError, Appended, Commit, CommitError, Committed, DeadLetter, Guard, Span, Swap, SwapError, Swapped,
+};
+pub use cursor::{Cursor, Lease};
+pub use lane::{
+    Aged, AgedLane, Find, Found, Lane, LaneCursor, Load, Position, Probe, Probed, Read, Segments, Trim,
+};
+pub use memory::MemoryStore;
+pub use message::{Malformed, Message};
+pub use name::{DEFAULT_PARTITION, Group, LaneId, LeaseId, NAME_MAX, QUEUE_MODE, QueueId};
+pub use options::{Enforced, QueueOptions};
+pub use segment::{NewSegment, Offset, Segment, fingerprint, uuid_v7};
+pub use time::{Now, Timestamp};
+
+/// The store gave no usable answer: what was asked may or may not have happened.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("store unavailable: {reason}")]
+pub struct Unavailable {
+    /// What went wrong, for operators; carries no secrets.
+    pub reason: String,
+}
+
+impl Unavailable {
+    /// An outage with this reason.
+    pub fn new(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into() }
+    }
+}
+
+/// A store's answer. Boxed, so that the traits are object-safe: one allocation per batch is nothing.
+pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Unavailable>> + Send + 'a>>;
+
+/// The log and the cursors.
+///
+/// An answered change is durable. Within one call, items must name different lanes (`append`) and different
+/// (lane, group) pairs (`swap`).
+pub trait Store: Send + Sync {
+    /// The present, as this store's clock bounds it. Never blocks.
+    fn now(&self) -> Now;
+
+    /// Whether this process is the only writer, so that what it knows of heads and cursors stays true.
+    fn exclusive(&self) -> bool;
+
+    /// Append segments. Offsets are gapless and assigned in commit order.
+    fn append(&self, batch: Vec<Append>) -> Answer<'_, Vec<Result<Appended, AppendError>>>;
+
+    /// Exchange cursors, each for itself, and read along with it.
+    fn swap(&self, batch: Vec<Swap>) -> Answer<'_, Vec<Result<Swapped, SwapError>>>;
+
+    /// Make sets of changes, each all or nothing.
+    fn commit(&self, batch: Vec<Commit>) -> Answer<'_, Vec<Result<Committed, CommitError>>>;
+
+    /// Read ranges. An unknown lane yields nothing.
+    fn read(&self, batch: Vec<Read>) -> Answer<'_, Vec<Segments>>;
+
+    /// Where fingerprints occur, ascending by (index, offset).
+    fn find(&self, batch: Vec<Find>) -> Answer<'_, Vec<Vec<Found>>>;
+
+    /// Which lanes have messages for a group.
+    fn probe(&self, batch: Vec<Probe>) -> Answer<'_, Vec<Probed>>;
+
+    /// Lanes and cursors as they are now.
+    fn load(&self, batch: Vec<Load>) -> Answer<'_, Vec<Vec<LaneCursor>>>;
+
+    /// The first offset stamped after a time (the head if none is, the tail if all are).
+    fn position(&self, batch: Vec<Position>) -> Answer<'_, Vec<Offset>>;
+
+    /// Remove the front of lanes. Answers the number of messages removed, one per item.
+    fn trim(&self, batch: Vec<Trim>) -> Answer<'_, Vec<u64>>;
+
+    /// Lanes whose oldest kept message is older than asked, in lane id order.
+    fn aged(&self, query: Aged) -> Answer<'_, Vec<AgedLane>>;
+}
+
+/// Queues, lanes, groups, dead letters and traces: small or rarely changed.
+pub trait Catalog: Send + Sync {
+    /// Whether the store answers; cheap.
+    fn ping(&self) -> Answer<'_, ()>;
+
+    /// All queues and groups, unless the version is still `known`.
+    fn snapshot(&self, known: Option<u64>) -> Answer<'_, Option<Snapshot>>;
+
+    /// Create (`queue.version == 1`) or update (`queue.version` = stored version + 1) a queue.
+    fn put_queue(&self, queue: Queue) -> Answer<'_, PutQueue>;
+
+    /// Delete a queue with everything in it. Afterwards no append or swap on its lanes succeeds. `false` = unknown id.
+    fn delete_queue(&self, id: QueueId) -> Answer<'_, bool>;
+
+    /// Create lanes that do not exist; answer all of them.
+    fn ensure_lanes(&self, batch: Vec<NewLane>) -> Answer<'_, Vec<Result<Lane, LaneError>>>;
+
+    /// Lanes of a queue in name order.
+    fn lanes(&self, queue: QueueId, page: Page) -> Answer<'_, Vec<Lane>>;
+
+    /// Store a group at first contact; the first one wins and is answered. `None` = unknown queue.
+    fn put_group(&self, group: GroupRecord) -> Answer<'_, Option<GroupRecord>>;
+
+    /// Replace a stored group's record. `false` = there is none.
+    fn update_group(&self, group: GroupRecord) -> Answer<'_, bool>;
+
+    /// Forget a group's cursors on a queue and, if asked, its record. Answers the number of cursors removed.
+    fn delete_group(&self, queue: QueueId, group: Group, record: bool) -> Answer<'_, u64>;
+
+    /// Dead letters, latest failure first, and how many match in all.
+    fn dead_letters(&self, filter: DeadLetterFilter, page: Page) -> Answer<'_, (Vec<DeadLetter>, u64)>;
+
+    /// Delete dead letters by id. Answers how many there were.
+    fn delete_dead_letters(&self, ids: Vec<Uuid>) -> Answer<'_, u64>;
+
+    /// Record a trace.
+    fn put_trace(&self, trace: Trace) -> Answer<'_, ()>;
+
+    /// Traces, and how many match in all.
+    fn traces(&self, filter: TraceFilter, page: Page) -> Answer<'_, (Vec<Trace>, u64)>;
+
+    /// Trace names, latest first, and how many there are.
+    fn trace_names(&self, page: Page) -> Answer<'_, (Vec<TraceName>, u64)>;
+
+    /// Remove at most `limit` aged rows. Answers how many were removed.
+    fn expire(&self, what: Expire, limit: usize) -> Answer<'_, u64>;
+}
+
+/// A whole engine.
+pub trait Engine: Store + Catalog {
+    /// Finish what was begun and release files and connections.
+    fn close(&self) -> Answer<'_, ()>;
+}

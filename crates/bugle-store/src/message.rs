@@ -1,0 +1,148 @@
+//! One message as it is stored: a compact binary record that carries the payload's JSON bytes untouched.
+//!
+//! Layout (little-endian): id 16 · flags u8 · transaction id u16 + bytes · [trace id 16] · [producer u16 + bytes] ·
+//! payload u32 + bytes. The same record is kept inside segments and in dead letters.
+
+use bytes::{BufMut, Bytes};
+use uuid::Uuid;
+
+const TRACE: u8 = 1;
+const PRODUCER: u8 = 2;
+const ENCRYPTED: u8 = 4;
+
+/// A message, borrowing nothing; cloning shares the payload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Server-minted id, UUIDv7.
+    pub id: Uuid,
+    /// The producer's id, unique in its lane inside the dedupe window.
+    pub transaction_id: Bytes,
+    /// Pass-through trace id.
+    pub trace_id: Option<Uuid>,
+    /// Subject of the token that pushed it.
+    pub producer_sub: Option<Bytes>,
+    /// Whether `payload` is ciphertext (see the broker's crypto module) instead of JSON.
+    pub encrypted: bool,
+    /// JSON exactly as the producer sent it, or ciphertext.
+    pub payload: Bytes,
+}
+
+/// A stored record that cannot be read back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("stored message record is malformed")]
+pub struct Malformed;
+
+impl Message {
+    /// The transaction id as text.
+    pub fn transaction(&self) -> &str {
+        std::str::from_utf8(&self.transaction_id).unwrap_or_default()
+    }
+
+    /// The producer's subject as text.
+    pub fn producer(&self) -> Option<&str> {
+        self.producer_sub.as_deref().and_then(|b| std::str::from_utf8(b).ok())
+    }
+
+    /// Bytes this message takes when encoded.
+    pub fn encoded_len(&self) -> usize {
+        16 + 1
+            + 2
+            + self.transaction_id.len()
+            + self.trace_id.map_or(0, |_| 16)
+            + self.producer_sub.as_ref().map_or(0, |p| 2 + p.len())
+            + 4
+            + self.payload.len()
+    }
+
+    /// Append the record to `out`.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        out.put_slice(self.id.as_bytes());
+        let mut flags = 0;
+        flags |= if self.trace_id.is_some() { TRACE } else { 0 };
+        flags |= if self.producer_sub.is_some() { PRODUCER } else { 0 };
+        flags |= if self.encrypted { ENCRYPTED } else { 0 };
+        out.put_u8(flags);
+        put_short(out, &self.transaction_id);
+        if let Some(trace) = self.trace_id {
+            out.put_slice(trace.as_bytes());
+        }
+        if let Some(producer) = &self.producer_sub {
+            put_short(out, producer);
+        }
+        out.put_u32_le(self.payload.len() as u32);
+        out.put_slice(&self.payload);
+    }
+
+    /// The record as a buffer of its own, as dead letters keep it.
+    pub fn to_bytes(&self) -> Bytes {
+        let mut out = Vec::with_capacity(self.encoded_len());
+        self.encode(&mut out);
+        out.into()
+    }
+
+    /// Read one record from the front of `from` and advance past it. Shares `from`'s memory.
+    pub fn decode(from: &mut Bytes) -> Result<Self, Malformed> {
+        let id = take_uuid(from)?;
+        let flags = take(from, 1)?[0];
+        let transaction_id = take_short(from)?;
+        let trace_id = if flags & TRACE != 0 { Some(take_uuid(from)?) } else { None };
+        let producer_sub = if flags & PRODUCER != 0 { Some(take_short(from)?) } else { None };
+        let len = u32::from_le_bytes(take(from, 4)?[..].try_into().map_err(|_| Malformed)?) as usize;
+        let payload = take(from, len)?;
+        Ok(Self { id, transaction_id, trace_id, producer_sub, encrypted: flags & ENCRYPTED != 0, payload })
+    }
+}
+
+fn put_short(out: &mut Vec<u8>, bytes: &[u8]) {
+    debug_assert!(bytes.len() <= usize::from(u16::MAX));
+    out.put_u16_le(bytes.len() as u16);
+    out.put_slice(bytes);
+}
+
+fn take(from: &mut Bytes, len: usize) -> Result<Bytes, Malformed> {
+    if from.len() < len { Err(Malformed) } else { Ok(from.split_to(len)) }
+}
+
+fn take_uuid(from: &mut Bytes) -> Result<Uuid, Malformed> {
+    Uuid::from_slice(&take(from, 16)?).map_err(|_| Malformed)
+}
+
+fn take_short(from: &mut Bytes) -> Result<Bytes, Malformed> {
+    let len = u16::from_le_bytes(take(from, 2)?[..].try_into().map_err(|_| Malformed)?);
+    take(from, usize::from(len))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(trace: bool, producer: bool) -> Message {
+        Message {
+            id: Uuid::now_v7(),
+            transaction_id: Bytes::from_static("tx-é".as_bytes()),
+            trace_id: trace.then(Uuid::new_v4),
+            producer_sub: producer.then(|| Bytes::from_static(b"svc")),
+            encrypted: trace,
+            payload: Bytes::from_static(br#"{"a": 1.0, "a": 2}"#),
+        }
+    }
+
+    #[test]
+    fn round_trips_every_shape() {
+        for (trace, producer) in [(false, false), (true, false), (false, true), (true, true)] {
+            let message = sample(trace, producer);
+            let mut bytes = message.to_bytes();
+            assert_eq!(bytes.len(), message.encoded_len());
+            assert_eq!(Message::decode(&mut bytes), Ok(message));
+            assert!(bytes.is_empty());
+        }
+    }
+
+    #[test]
+    fn every_truncation_is_an_error() {
+        let whole = sample(true, true).to_bytes();
+        for len in 0..whole.len() {
+            assert_eq!(Message::decode(&mut whole.slice(..len)), Err(Malformed), "at {len}");
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Segments: the messages of one lane that were committed together, as one immutable record.
+//!
+//! Stores keep the body opaque. Its messages are encoded one after the other (see [`crate::message`]); beside the body
+//! a segment keeps one 64-bit fingerprint per message, so that a transaction id can be looked for without reading it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use uuid::Uuid;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::message::{Malformed, Message};
+use crate::time::Timestamp;
+
+/// Position of a message in its lane: gapless, assigned in commit order.
+pub type Offset = u64;
+
+/// Fingerprint of a transaction id. A match is a candidate, never a proof.
+pub fn fingerprint(transaction_id: &[u8]) -> u64 {
+    xxh3_64(transaction_id)
+}
+
+/// A segment that is about to be appended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewSegment {
+    /// Random; tells two segments apart that ever had the same base (after a restore or a new lane).
+    pub id: u64,
+    /// One per message, in order. Its length is the number of messages.
+    pub fingerprints: Arc<[u64]>,
+    /// Greatest UUIDv7 among the transaction ids, if any is one.
+    pub greatest: Option<Uuid>,
+    /// Encoded messages.
+    pub body: Bytes,
+}
+
+impl NewSegment {
+    /// Number of messages.
+    pub fn count(&self) -> u32 {
+        self.fingerprints.len() as u32
+    }
+
+    /// Encode `messages`, of which there must be at least one.
+    pub fn build(id: u64, messages: &[Message]) -> Self {
+        debug_assert!(!messages.is_empty());
+        let mut body = Vec::with_capacity(messages.iter().map(Message::encoded_len).sum());
+        for message in messages {
+            message.encode(&mut body);
+        }
+        Self {
+            id,
+            fingerprints: messages.iter().map(|m| fingerprint(&m.transaction_id)).collect(),
+            greatest: messages.iter().filter_map(|m| uuid_v7(&m.transaction_id)).max(),
+            body: body.into(),
+        }
+    }
+}
+
+/// The transaction id as a UUIDv7 in its canonical spelling, or nothing.
+///
+/// Only the canonical lower-case spelling counts: ids are compared as text, and another spelling is another id.
+pub fn uuid_v7(transaction_id: &[u8]) -> Option<Uuid> {
+    if transaction_id.len() != 36 || transaction_id[14] != b'7' {
+        return None;
+    }
+    let id = Uuid::try_parse_ascii(transaction_id).ok()?;
+    (!transaction_id.iter().any(u8::is_ascii_uppercase)).then_some(id)
+}
+
+/// A segment as it is read back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Offset of its first message.
+    pub base: Offset,
+    /// Number of messages.
+    pub count: u32,
+    /// When it was committed; never decreases along a lane.
+    pub created_at: Timestamp,
+    /// See [`NewSegment::id`].
+    pub id: u64,
+    /// Encoded messages.
+    pub body: Bytes,
+}
+
+impl Segment {
+    /// Offset after its last message.
+    pub fn end(&self) -> Offset {
+        self.base + Offset::from(self.count)
+    }
+
+    /// Decode all messages; the result has exactly `count` entries and shares the body's memory.
+    pub fn messages(&self) -> Result<Vec<Message>, Malformed> {
+        let mut body = self.body.clone();
+        let mut out = Vec::with_capacity(self.count as usize);
+        for _ in 0..self.count {
+            out.push(Message::decode(&mut body)?);
+        }
+        if body.is_empty() { Ok(out) } else { Err(Malformed) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_canonical_uuid_v7_counts() {
+        let id = Uuid::now_v7();
+        assert_eq!(uuid_v7(id.to_string().as_bytes()), Some(id));
+        assert_eq!(uuid_v7(id.to_string().to_uppercase().as_bytes()), None);
+        assert_eq!(uuid_v7(id.simple().to_string().as_bytes()), None);
+        assert_eq!(uuid_v7(Uuid::new_v4().to_string().as_bytes()), None);
+    }
+}
