@@ -1,1 +1,58 @@
-fn main() {}
+//! `cargo xtask`: the one way to check the repository, the same on a desk and in CI.
+//!
+//! Only the standard library and `anyhow`, because every run begins by compiling it.
+
+mod files;
+mod layers;
+mod postgres;
+mod tools;
+
+mod source;
+mod suites;
+mod tidy;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+
+const HELP: &str = "\
+cargo xtask <command>
+
+  test [suite]…   install what is missing, run the suites in order, print how long each took
+  tidy            check headers, sizes, words, paths and layers of the sources
+  help            this text
+
+Suites:
+";
+
+fn main() -> ExitCode {
+    dispatch().unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+fn dispatch() -> Result<ExitCode> {
+    let mut arguments = std::env::args().skip(1);
+    let command = arguments.next().unwrap_or_else(|| "help".to_owned());
+    let rest: Vec<String> = arguments.collect();
+    let root = root()?;
+    match command.as_str() {
+        "test" => suites::run(&root, &rest),
+        "tidy" if rest.is_empty() => {
+            Ok(if tidy::run(&root)? { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
+        "help" | "--help" | "-h" => {
+            eprint!("{HELP}{}", suites::list());
+            Ok(ExitCode::SUCCESS)
+        }
+        _ => bail!("unknown command: {command} {}\n\n{HELP}{}", rest.join(" "), suites::list()),
+    }
+}
+
+/// The top of the repository.
+fn root() -> Result<PathBuf> {
+    let own = std::env::var("CARGO_MANIFEST_DIR").context("run this as `cargo xtask`")?;
+    Ok(Path::new(&own).parent().context("xtask has no parent folder")?.to_owned())
+}

@@ -1,1 +1,137 @@
-//! placeholder
+//! The brain of Bugle: queue semantics and dispatch. Knows no SQL, no files, no HTTP.
+//!
+//! Requests come in as plain data ([`PushItem`], [`PopRequest`], [`AckItem`]…), pure functions in `semantics` decide what
+//! they mean, `dispatch` gathers them into few large store calls, `waiting` holds the pops that have nothing to deliver
+//! yet. Modules in reading order; each uses only those above it, except that the verbs share [`inner::Inner`].
+
+mod api;
+mod config;
+mod crypto;
+mod semantics;
+
+mod dedupe;
+mod dispatch;
+mod lanes;
+mod catalog;
+mod waiting;
+
+mod inner;
+mod room;
+mod push;
+mod pop;
+mod ack;
+mod transact;
+mod admin;
+mod upkeep;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bugle_store::{Engine, NAME_MAX, Now};
+
+pub use api::{
+    AckItem, AckStatus, Acked, Autopilot, Configure, Configured, Health, LeaseToken, Operation, OperationResult,
+    PopAnswer, PopRequest, PopTarget, Popped, PoppedLane, PushItem, Pushed, Refused, Renewed, Transacted,
+};
+pub use config::{BrokerConfig, EncryptionKey};
+
+use inner::Inner;
+
+/// Check a queue, partition, group or transaction name: 1 to 255 bytes without NUL. The error names `field`.
+pub fn check_name(field: &str, name: &str) -> Result<(), Refused> {
+    if name.is_empty() {
+        return Err(Refused::Invalid(format!("{field} must not be empty")));
+    }
+    if name.len() > NAME_MAX {
+        return Err(Refused::Invalid(format!("{field} is longer than {NAME_MAX} bytes")));
+    }
+    if name.as_bytes().contains(&0) {
+        return Err(Refused::Invalid(format!("{field} must not contain NUL")));
+    }
+    Ok(())
+}
+
+/// A running broker; clones share it.
+#[derive(Clone)]
+pub struct Broker(Arc<Inner>);
+
+impl Broker {
+    /// Start a broker on `engine`.
+    pub async fn open(engine: Arc<dyn Engine>, config: BrokerConfig) -> Result<Self, Refused> {
+        let inner = Inner::open(engine, config).await?;
+        tokio::spawn(inner.clone().run_timers());
+        tokio::spawn(inner.clone().run_upkeep());
+        Ok(Self(inner))
+    }
+
+    /// Push messages; one outcome per item, in order.
+    pub async fn push(&self, items: Vec<PushItem>) -> Result<Vec<Pushed>, Refused> {
+        self.0.push(items).await
+    }
+
+    /// Pop messages. Dropping the future gives back what was claimed for it.
+    pub async fn pop(&self, request: PopRequest) -> Result<PopAnswer, Refused> {
+        self.0.pop(request).await
+    }
+
+    /// Acknowledge messages; one outcome per item, in order.
+    pub async fn ack(&self, items: Vec<AckItem>) -> Result<Vec<Acked>, Refused> {
+        self.0.ack(items).await
+    }
+
+    /// Extend a lease to at least `seconds` from now.
+    pub async fn renew(&self, lease: LeaseToken, seconds: u64) -> Result<Renewed, Refused> {
+        self.0.renew(lease, seconds).await
+    }
+
+    /// Pushes and acknowledgements, all or nothing. `required` are the leases named for acks that carry none.
+    pub async fn transact(&self, operations: Vec<Operation>, required: Vec<LeaseToken>) -> Result<Transacted, Refused> {
+        self.0.transact(operations, required).await
+    }
+
+    /// Create or change a queue.
+    pub async fn configure(&self, request: Configure) -> Result<Configured, Refused> {
+        self.0.configure(request).await
+    }
+
+    /// Delete a queue with everything in it. Answers whether it existed.
+    pub async fn delete_queue(&self, name: &str) -> Result<bool, Refused> {
+        self.0.delete_queue(name).await
+    }
+
+    /// The store's health, by asking it.
+    pub async fn health(&self) -> Health {
+        let _ = self.0.watch(self.0.engine.ping().await);
+        let health = self.0.store_health();
+        Health {
+            store_connected: !health.away,
+            last_error: health.last_error.map(|(text, at)| (text, at.millis())),
+            waiting: self.0.waiters.load(Ordering::Relaxed),
+        }
+    }
+
+    /// The present by the store's clock.
+    pub fn now(&self) -> Now {
+        self.0.engine.now()
+    }
+
+    /// Answer all waiting pops as empty and refuse new waiting; everything else goes on.
+    pub fn drain(&self) {
+        self.0.draining.store(true, Ordering::Release);
+        for job in self.0.channels.unpark_all() {
+            let _ = job.reply.send(Ok(self.0.nothing()));
+        }
+    }
+
+    /// Wait for calls in flight, stop background work, close the store.
+    pub async fn shutdown(&self) {
+        self.drain();
+        self.0.pushes().settled().await;
+        self.0.settles().settled().await;
+        self.0.pops().settled().await;
+        self.0.stop.cancel();
+        if let Err(error) = self.0.engine.close().await {
+            tracing::error!(%error, "the store did not close cleanly");
+        }
+    }
+}

@@ -1,1 +1,49 @@
-//! placeholder
+//! The HTTP face of Bugle: reads requests, checks them, asks the broker, spells the answer.
+//!
+//! No rule about queues lives here. Everything that can be wrong with a request is found before the broker hears of
+//! it, so a refused request has changed nothing.
+//!
+//! Modules in reading order; each uses only those above it.
+
+mod app;
+mod body;
+mod convert;
+mod error;
+mod pieces;
+mod query;
+mod routes;
+mod serve;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::routing::{delete, get, post};
+use bugle_broker::Broker;
+
+use app::App;
+use routes::{ack, fallback, health, lease, pop, push, queue, transaction};
+
+pub use app::HttpConfig;
+pub use serve::{ServeConfig, serve};
+
+/// All routes.
+pub fn router(broker: Broker, config: HttpConfig) -> Router {
+    Router::new()
+        .route("/", get(health::greeting))
+        .route("/health", get(health::health))
+        .route("/health/live", get(health::live))
+        .route("/health/ready", get(health::ready))
+        .route("/api/v1/push", post(push::push))
+        .route("/api/v1/pop", get(pop::by_filter))
+        .route("/api/v1/pop/queue/{queue}", get(pop::by_queue))
+        .route("/api/v1/pop/queue/{queue}/partition/{partition}", get(pop::by_partition))
+        .route("/api/v1/ack", post(ack::single))
+        .route("/api/v1/ack/batch", post(ack::batch))
+        .route("/api/v1/lease/{lease}/extend", post(lease::extend))
+        .route("/api/v1/transaction", post(transaction::transaction))
+        .route("/api/v1/configure", post(queue::configure))
+        .route("/api/v1/resources/queues/{queue}", delete(queue::delete))
+        .fallback(fallback::no_such_route)
+        .method_not_allowed_fallback(fallback::wrong_method)
+        .with_state(Arc::new(App::new(broker, config)))
+}

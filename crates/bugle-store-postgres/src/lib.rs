@@ -1,1 +1,28 @@
-//! placeholder
+//! The PostgreSQL engine: the store contract on plain tables.
+//!
+//! Offsets are assigned under the lane's row lock, cursors are exchanged by compare-and-set, and a whole batch is one
+//! transaction sent in one round trip. Nothing here decides what a queue does; that is the broker's business.
+//!
+//! Modules in reading order; each uses only those above it.
+
+mod append;
+mod commit;
+mod dead_letter;
+mod engine;
+mod find;
+mod group;
+mod lane;
+mod load;
+mod options;
+mod probe;
+mod queue;
+mod read;
+mod retention;
+mod row;
+mod sql;
+mod store;
+mod swap;
+mod trace;
+
+pub use options::{Extras, OpenError, PostgresOptions};
+pub use store::PostgresStore;

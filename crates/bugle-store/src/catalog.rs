@@ -70,7 +70,7 @@ pub enum LaneError {
     Collision(Arc<str>),
 }
 
-/// A page of a listing in lane id or creation order.
+/// A page of a listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Page {
     /// Rows to skip.

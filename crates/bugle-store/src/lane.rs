@@ -63,14 +63,14 @@ pub struct Probe {
     pub since: Option<Timestamp>,
     /// Lanes to report as well if they have messages, whenever they were written.
     pub recheck: Vec<LaneId>,
-    /// Walk all: continue after this lane id.
+    /// Continue after this lane id, see [`Probed::more`].
     pub after: Option<LaneId>,
     /// Most lanes to report.
     pub limit: usize,
 }
 
-/// Answer to a [`Probe`]: lanes with `head > committed` (or `head > tail` where the group has no cursor yet), leased
-/// or not, in lane id order.
+/// Answer to a [`Probe`]: lanes with `head > max(committed, tail)` (or `head > tail` where the group has no cursor
+/// yet: what was trimmed cannot be delivered), leased or not, in lane id order.
 #[derive(Clone, Debug, Default)]
 pub struct Probed {
     /// The lanes.

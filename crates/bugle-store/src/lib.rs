@@ -9,16 +9,16 @@
 //!
 //! Modules in reading order; each uses only those above it.
 
-mod name;
-mod time;
-mod message;
-mod segment;
+mod catalog;
+mod change;
 mod cursor;
 mod lane;
-mod change;
-mod options;
-mod catalog;
 mod memory;
+mod message;
+mod name;
+mod options;
+mod segment;
+mod time;
 
 #[cfg(feature = "conformance")]
 pub mod conformance;
@@ -29,11 +29,12 @@ use std::pin::Pin;
 use uuid::Uuid;
 
 pub use catalog::{
-    DeadLetterFilter, Expire, GroupRecord, LaneError, NewLane, Page, PutQueue, Queue, Snapshot, Start, Trace, TraceFilter,
-    TraceName,
+    DeadLetterFilter, Expire, GroupRecord, LaneError, NewLane, Page, PutQueue, Queue, Snapshot, Start, Trace,
+    TraceFilter, TraceName,
 };
 pub use change::{
-    Append, AppendError, Appended, Commit, CommitError, Committed, DeadLetter, Guard, Span, Swap, SwapError, Swapped,
+    Append, AppendError, Appended, Commit, CommitError, Committed, DeadLetter, Guard, Span, Swap, SwapError,
+    Swapped,
 };
 pub use cursor::{Cursor, Lease};
 pub use lane::{
@@ -81,13 +82,14 @@ pub trait Store: Send + Sync {
     /// Exchange cursors, each for itself, and read along with it.
     fn swap(&self, batch: Vec<Swap>) -> Answer<'_, Vec<Result<Swapped, SwapError>>>;
 
-    /// Make sets of changes, each all or nothing.
+    /// Make sets of changes, each all or nothing, one after the other: sets of one call may name the same lanes and
+    /// cursors.
     fn commit(&self, batch: Vec<Commit>) -> Answer<'_, Vec<Result<Committed, CommitError>>>;
 
-    /// Read ranges. An unknown lane yields nothing.
+    /// Read ranges: every kept segment that overlaps one, whole. An unknown lane yields nothing.
     fn read(&self, batch: Vec<Read>) -> Answer<'_, Vec<Segments>>;
 
-    /// Where fingerprints occur, ascending by (index, offset).
+    /// Where fingerprints of kept messages occur, ascending by (index, offset).
     fn find(&self, batch: Vec<Find>) -> Answer<'_, Vec<Vec<Found>>>;
 
     /// Which lanes have messages for a group.
@@ -96,10 +98,10 @@ pub trait Store: Send + Sync {
     /// Lanes and cursors as they are now.
     fn load(&self, batch: Vec<Load>) -> Answer<'_, Vec<Vec<LaneCursor>>>;
 
-    /// The first offset stamped after a time (the head if none is, the tail if all are).
+    /// The first offset stamped after a time (the head if none is, the tail if all are; 0 for an unknown lane).
     fn position(&self, batch: Vec<Position>) -> Answer<'_, Vec<Offset>>;
 
-    /// Remove the front of lanes. Answers the number of messages removed, one per item.
+    /// Remove the front of lanes. Answers the number of messages removed, one per item (0 for an unknown lane).
     fn trim(&self, batch: Vec<Trim>) -> Answer<'_, Vec<u64>>;
 
     /// Lanes whose oldest kept message is older than asked, in lane id order.
@@ -107,6 +109,8 @@ pub trait Store: Send + Sync {
 }
 
 /// Queues, lanes, groups, dead letters and traces: small or rarely changed.
+///
+/// Text is any text without U+0000, which callers remove: not every engine can store it. It comes back byte for byte.
 pub trait Catalog: Send + Sync {
     /// Whether the store answers; cheap.
     fn ping(&self) -> Answer<'_, ()>;
@@ -123,7 +127,7 @@ pub trait Catalog: Send + Sync {
     /// Create lanes that do not exist; answer all of them.
     fn ensure_lanes(&self, batch: Vec<NewLane>) -> Answer<'_, Vec<Result<Lane, LaneError>>>;
 
-    /// Lanes of a queue in name order.
+    /// Lanes of a queue, ordered by the bytes of their names.
     fn lanes(&self, queue: QueueId, page: Page) -> Answer<'_, Vec<Lane>>;
 
     /// Store a group at first contact; the first one wins and is answered. `None` = unknown queue.
@@ -141,7 +145,7 @@ pub trait Catalog: Send + Sync {
     /// Delete dead letters by id. Answers how many there were.
     fn delete_dead_letters(&self, ids: Vec<Uuid>) -> Answer<'_, u64>;
 
-    /// Record a trace.
+    /// Record a trace. One whose queue is gone may be dropped.
     fn put_trace(&self, trace: Trace) -> Answer<'_, ()>;
 
     /// Traces, and how many match in all.

@@ -1,1 +1,53 @@
-fn main() {}
+//! The `bugle` command.
+//!
+//! Modules in reading order; each uses only those above it.
+
+mod engine;
+mod logs;
+mod serve;
+mod settings;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use settings::ServeArgs;
+
+/// Bugle: a partitioned message queue in one binary.
+///
+/// Producers push JSON messages into queues; inside a queue every entity has its own ordered partition. Consumer
+/// groups read each partition through a cursor and a lease, and wait for messages by long polling.
+///
+/// Start a server that keeps everything in ./bugle-data, and push a first message:
+///
+///   bugle serve
+///   curl -s http://127.0.0.1:6632/api/v1/push -d '{"items":[{"queue":"hello","payload":{"to":"world"}}]}'
+///   curl -s http://127.0.0.1:6632/api/v1/pop/queue/hello
+#[derive(Debug, Parser)]
+#[command(version, verbatim_doc_comment, propagate_version = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the server
+    ///
+    /// Every setting can be given as a flag, as an environment variable, or as a key of the same name in a TOML file
+    /// (--config); the first of these wins. Durations read like 500ms, 30s, 5m, 12h, 7d; sizes like 64MiB or 65536;
+    /// ranges like 2,8. Secrets can also be read from files (the *-file settings).
+    Serve(Box<ServeArgs>),
+}
+
+fn main() -> ExitCode {
+    let Command::Serve(args) = Cli::parse().command;
+    match serve::run(*args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::debug!(?error, "giving up");
+            serve::complain(&format!("{error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}

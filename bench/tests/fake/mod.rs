@@ -1,0 +1,248 @@
+//! A server that keeps its messages in memory, speaks just enough of the protocol, and breaks one promise on request.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+
+/// The promise to break, always at message number 5 of lane `p1`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    None,
+    Lose,
+    LoseLast,
+    StoreTwice,
+    Reorder,
+    Corrupt,
+    WrongLane,
+    WrongId,
+    /// The ack is confirmed, the cursor stays where it was.
+    ForgetAck,
+    /// The ack is refused with 503 and its lease ends at once, as after a crash.
+    FailAck,
+    PushStatus200,
+    NoLeaseId,
+}
+
+#[derive(Clone)]
+struct Message {
+    transaction: Value,
+    payload: Value,
+}
+
+#[derive(Default, Clone)]
+struct Cursor {
+    committed: usize,
+    lease: Option<(String, usize)>,
+}
+
+#[derive(Default)]
+struct Queue {
+    namespace: String,
+    lanes: BTreeMap<String, Vec<Message>>,
+    cursors: HashMap<(String, String), Cursor>,
+}
+
+pub(crate) struct Server {
+    fault: Fault,
+    queues: HashMap<String, Queue>,
+    leases: u64,
+    fault_used: bool,
+}
+
+/// Starts a server and returns its address and state.
+pub(crate) async fn start(fault: Fault) -> (String, Arc<Mutex<Server>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let server = Server { fault, queues: HashMap::new(), leases: 0, fault_used: false };
+    let state = Arc::new(Mutex::new(server));
+    let shared = Arc::clone(&state);
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(serve(stream, Arc::clone(&shared)));
+        }
+    });
+    (url, state)
+}
+
+async fn serve(stream: TcpStream, state: Arc<Mutex<Server>>) {
+    let mut stream = BufReader::new(stream);
+    loop {
+        let (mut request, mut length) = (String::new(), 0usize);
+        loop {
+            let mut line = String::new();
+            if stream.read_line(&mut line).await.unwrap_or(0) == 0 {
+                return;
+            }
+            if line == "\r\n" {
+                break;
+            }
+            if let Some(value) = line.strip_prefix("Content-Length: ") {
+                length = value.trim().parse().unwrap();
+            }
+            if request.is_empty() {
+                request = line;
+            }
+        }
+        let mut body = vec![0; length];
+        stream.read_exact(&mut body).await.unwrap();
+        let path = request.split(' ').nth(1).unwrap().to_owned();
+        let (status, answer) = state.lock().unwrap().handle(&path, &body);
+        let text = if status == 204 { String::new() } else { answer.to_string() };
+        let head = format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\n\r\n", text.len());
+        if stream.get_mut().write_all((head + &text).as_bytes()).await.is_err() {
+            return;
+        }
+    }
+}
+
+impl Server {
+    /// Messages stored in each lane of a queue.
+    pub(crate) fn lane_sizes(&self, queue: &str) -> Vec<usize> {
+        self.queues[queue].lanes.values().map(Vec::len).collect()
+    }
+
+    fn handle(&mut self, path: &str, body: &[u8]) -> (u16, Value) {
+        let (route, query) = path.split_once('?').unwrap_or((path, ""));
+        let query: HashMap<&str, &str> = query.split('&').filter_map(|p| p.split_once('=')).collect();
+        let parts: Vec<&str> = route.split('/').skip(3).collect();
+        let json = || serde_json::from_slice::<Value>(body).expect("request bodies are JSON");
+        match parts.as_slice() {
+            ["configure"] => self.configure(&json()),
+            ["push"] => self.push(&json()),
+            ["ack", "batch"] => self.ack(&json()),
+            ["pop"] => {
+                let found = self.queues.iter().find(|(_, q)| q.namespace == query["namespace"]);
+                let name = found.map(|(name, _)| name.clone()).unwrap_or_default();
+                self.pop(&name, None, &query)
+            }
+            ["pop", "queue", queue] => self.pop(queue, None, &query),
+            ["pop", "queue", queue, "partition", lane] => self.pop(queue, Some(lane), &query),
+            _ => (404, json!({"error": "Not Found"})),
+        }
+    }
+
+    fn configure(&mut self, body: &Value) -> (u16, Value) {
+        let queue = self.queues.entry(body["queue"].as_str().unwrap().to_owned()).or_default();
+        queue.namespace = body["namespace"].as_str().unwrap().to_owned();
+        (200, json!({"configured": true}))
+    }
+
+    fn push(&mut self, body: &Value) -> (u16, Value) {
+        let mut results = Vec::new();
+        for (index, item) in body["items"].as_array().unwrap().iter().enumerate() {
+            self.store(item);
+            results.push(json!({"index": index, "transaction_id": item["transactionId"], "status": "queued",
+                "message_id": "m", "partition_id": item["partition"], "trace_id": null, "queueName": item["queue"]}));
+        }
+        (if self.fault == Fault::PushStatus200 { 200 } else { 201 }, Value::Array(results))
+    }
+
+    fn store(&mut self, item: &Value) {
+        let fault = self.fault;
+        let text = |key: &str| item[key].as_str().unwrap().to_owned();
+        let queue = self.queues.entry(text("queue")).or_default();
+        let mut message =
+            Message { transaction: item["transactionId"].clone(), payload: item["payload"].clone() };
+        let (lane_name, number) = (text("partition"), item["payload"]["n"].as_u64().unwrap());
+        let chosen = lane_name == "p1" && number == 5;
+        if chosen {
+            match fault {
+                Fault::Lose => return,
+                Fault::Corrupt => message.payload["p"] = json!("damaged"),
+                Fault::WrongId => message.transaction = json!("0190163d-8694-739b-aea5-966c26f8ad91"),
+                Fault::WrongLane => return queue.lanes.entry("p0".to_owned()).or_default().push(message),
+                _ => {}
+            }
+        }
+        let lane = queue.lanes.entry(lane_name.clone()).or_default();
+        if fault == Fault::LoseLast && lane_name == "p1" && number == 99 {
+            return;
+        }
+        if fault == Fault::Reorder && lane_name == "p1" && number == 6 {
+            return lane.insert(5, message);
+        }
+        lane.push(message.clone());
+        if chosen && fault == Fault::StoreTwice {
+            lane.push(message);
+        }
+    }
+
+    fn pop(&mut self, queue: &str, lane: Option<&str>, query: &HashMap<&str, &str>) -> (u16, Value) {
+        let group = query["consumerGroup"].to_owned();
+        assert_eq!(query["subscriptionMode"], "all");
+        let auto_ack = query.get("autoAck") == Some(&"true");
+        let (mut room, mut claims): (usize, usize) =
+            (query["batch"].parse().unwrap(), query.get("partitions").map_or(1, |p| p.parse().unwrap()));
+        self.leases += 1;
+        let lease = format!("lease-{}", self.leases);
+        let Some(queue) = self.queues.get_mut(queue) else { return (204, Value::Null) };
+        let mut messages = Vec::new();
+        for (name, log) in queue.lanes.iter().filter(|(name, _)| lane.is_none_or(|l| l == *name)) {
+            let cursor = queue.cursors.entry((group.clone(), name.clone())).or_default();
+            if cursor.lease.is_some() || cursor.committed == log.len() || claims == 0 || room == 0 {
+                continue;
+            }
+            let end = log.len().min(cursor.committed + room);
+            room -= end - cursor.committed;
+            claims -= 1;
+            for message in &log[cursor.committed..end] {
+                let lease_id = if auto_ack || self.fault == Fault::NoLeaseId { "" } else { &lease };
+                messages.push(json!({"id": "m", "transactionId": message.transaction, "traceId": null,
+                    "data": message.payload, "createdAt": "x", "partitionId": format!("id-{name}"),
+                    "partition": name, "leaseId": lease_id, "consumerGroup": group}));
+            }
+            if auto_ack {
+                cursor.committed = end;
+            } else {
+                cursor.lease = Some((lease.clone(), end));
+            }
+        }
+        if messages.is_empty() {
+            return (204, Value::Null);
+        }
+        (200, json!({"success": true, "queue": "q", "leaseId": lease, "messages": messages}))
+    }
+
+    fn ack(&mut self, body: &Value) -> (u16, Value) {
+        let group = body["consumerGroup"].as_str().unwrap();
+        let faulty = matches!(self.fault, Fault::ForgetAck | Fault::FailAck) && !self.fault_used;
+        self.fault_used |= faulty;
+        let mut results = Vec::new();
+        for item in body["acknowledgments"].as_array().unwrap() {
+            assert_eq!(item["status"], "completed");
+            let lane = item["partitionId"].as_str().unwrap().strip_prefix("id-").unwrap();
+            let lease = item["leaseId"].as_str().unwrap();
+            let success =
+                self.queues.values_mut().any(|queue| commit(queue, group, lane, lease, item, faulty));
+            results.push(json!({"index": 0, "transactionId": item["transactionId"], "success": success,
+                "error": null, "leaseReleased": null, "dlq": false}));
+        }
+        if faulty && self.fault == Fault::FailAck {
+            return (503, json!({"error": "try again"}));
+        }
+        (200, Value::Array(results))
+    }
+}
+
+/// Moves the cursor to the named message if the lease is the current one.
+fn commit(queue: &mut Queue, group: &str, lane: &str, lease: &str, item: &Value, faulty: bool) -> bool {
+    let Some(cursor) = queue.cursors.get_mut(&(group.to_owned(), lane.to_owned())) else { return false };
+    if faulty {
+        cursor.lease = None;
+        return true;
+    }
+    let Some((held, end)) = cursor.lease.clone() else { return false };
+    let range = &queue.lanes[lane][cursor.committed..end];
+    let Some(place) = range.iter().position(|m| m.transaction == item["transactionId"]) else { return false };
+    if held != lease {
+        return false;
+    }
+    cursor.committed += place + 1;
+    if cursor.committed == end {
+        cursor.lease = None;
+    }
+    true
+}

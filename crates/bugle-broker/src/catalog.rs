@@ -1,0 +1,193 @@
+//! Queues and groups as the broker knows them, and how they come to be.
+//!
+//! Reads are from memory. On a store that others write to as well, a look at the catalog that is older than a second
+//! asks for changes in the background, so that the cost follows traffic and is nothing while nothing happens.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Mutex, RwLock};
+
+use bugle_store::{
+    Engine, Group, GroupRecord, PutQueue, Queue, QueueId, QueueOptions, Snapshot, Timestamp, Unavailable,
+};
+
+const REFRESH_AFTER: Duration = Duration::from_secs(1);
+
+/// See the module.
+pub(crate) struct Catalog {
+    engine: Arc<dyn Engine>,
+    tables: RwLock<Tables>,
+    refreshed: Mutex<Instant>,
+}
+
+#[derive(Default)]
+struct Tables {
+    version: u64,
+    by_name: HashMap<Arc<str>, Arc<Queue>>,
+    by_id: HashMap<QueueId, Arc<Queue>>,
+    groups: HashMap<QueueId, HashMap<Group, Arc<GroupRecord>>>,
+}
+
+impl Catalog {
+    /// Read the whole catalog once.
+    pub(crate) async fn open(engine: Arc<dyn Engine>) -> Result<Self, Unavailable> {
+        let catalog = Self { engine, tables: RwLock::default(), refreshed: Mutex::new(Instant::now()) };
+        catalog.refresh().await?;
+        Ok(catalog)
+    }
+
+    /// Ask the store for changes. Answers the queues that are gone.
+    pub(crate) async fn refresh(&self) -> Result<Vec<QueueId>, Unavailable> {
+        let known = self.tables.read().version;
+        *self.refreshed.lock() = Instant::now();
+        let Some(snapshot) = self.engine.snapshot((known > 0).then_some(known)).await? else {
+            return Ok(Vec::new());
+        };
+        Ok(self.install(snapshot))
+    }
+
+    fn install(&self, snapshot: Snapshot) -> Vec<QueueId> {
+        let mut fresh = Tables { version: snapshot.version, ..Tables::default() };
+        for queue in snapshot.queues {
+            fresh.add(Arc::new(queue));
+        }
+        for group in snapshot.groups {
+            fresh.groups.entry(group.queue).or_default().insert(group.group.clone(), Arc::new(group));
+        }
+        let mut tables = self.tables.write();
+        if fresh.version < tables.version {
+            return Vec::new();
+        }
+        let gone = tables.by_id.keys().filter(|id| !fresh.by_id.contains_key(id)).copied().collect();
+        *tables = fresh;
+        gone
+    }
+
+    /// Whether a shared store should be asked for changes now; says yes to one caller at a time.
+    pub(crate) fn wants_refresh(&self) -> bool {
+        if self.engine.exclusive() {
+            return false;
+        }
+        let mut refreshed = self.refreshed.lock();
+        let due = refreshed.elapsed() > REFRESH_AFTER;
+        if due {
+            *refreshed = Instant::now();
+        }
+        due
+    }
+
+    /// A queue by name.
+    pub(crate) fn queue(&self, name: &str) -> Option<Arc<Queue>> {
+        self.tables.read().by_name.get(name).cloned()
+    }
+
+    /// A queue by id.
+    pub(crate) fn queue_by_id(&self, id: QueueId) -> Option<Arc<Queue>> {
+        self.tables.read().by_id.get(&id).cloned()
+    }
+
+    /// All queues that `matches`.
+    pub(crate) fn queues_where(&self, matches: impl Fn(&Queue) -> bool) -> Vec<Arc<Queue>> {
+        self.tables.read().by_id.values().filter(|q| matches(q)).cloned().collect()
+    }
+
+    /// All groups of a queue.
+    pub(crate) fn groups(&self, queue: QueueId) -> Vec<Arc<GroupRecord>> {
+        self.tables.read().groups.get(&queue).map(|g| g.values().cloned().collect()).unwrap_or_default()
+    }
+
+    /// A group of a queue.
+    pub(crate) fn group(&self, queue: QueueId, group: &str) -> Option<Arc<GroupRecord>> {
+        self.tables.read().groups.get(&queue)?.get(group).cloned()
+    }
+
+    /// The queue, created with the options of a first push if it does not exist.
+    pub(crate) async fn ensure_queue(&self, name: &Arc<str>) -> Result<Arc<Queue>, Unavailable> {
+        if let Some(queue) = self.queue(name) {
+            return Ok(queue);
+        }
+        let (namespace, task) = split_name(name);
+        let queue = Queue {
+            id: QueueId::random(),
+            name: name.clone(),
+            namespace: namespace.into(),
+            task: task.into(),
+            created_at: self.engine.now().latest,
+            version: 1,
+            options: QueueOptions::implicit(),
+        };
+        Ok(match self.engine.put_queue(queue).await? {
+            PutQueue::Stored(queue) | PutQueue::Exists(Some(queue)) => self.learn(queue),
+            PutQueue::Exists(None) => return Err(Unavailable::new("queue vanished while it was created")),
+        })
+    }
+
+    /// The group's record on this queue, created at first contact.
+    pub(crate) async fn ensure_group(&self, record: GroupRecord) -> Result<Option<Arc<GroupRecord>>, Unavailable> {
+        if let Some(known) = self.group(record.queue, &record.group) {
+            return Ok(Some(known));
+        }
+        let Some(stored) = self.engine.put_group(record).await? else { return Ok(None) };
+        let stored = Arc::new(stored);
+        let mut tables = self.tables.write();
+        tables.groups.entry(stored.queue).or_default().insert(stored.group.clone(), stored.clone());
+        Ok(Some(stored))
+    }
+
+    /// Remember a queue as the store answered it.
+    pub(crate) fn learn(&self, queue: Queue) -> Arc<Queue> {
+        let queue = Arc::new(queue);
+        self.tables.write().add(queue.clone());
+        queue
+    }
+
+    /// Forget a queue that was deleted.
+    pub(crate) fn forget(&self, id: QueueId) {
+        let mut tables = self.tables.write();
+        if let Some(queue) = tables.by_id.remove(&id)
+            && tables.by_name.get(&queue.name).is_some_and(|q| q.id == id)
+        {
+            tables.by_name.remove(&queue.name);
+        }
+        tables.groups.remove(&id);
+    }
+}
+
+impl Tables {
+    fn add(&mut self, queue: Arc<Queue>) {
+        self.by_name.insert(queue.name.clone(), queue.clone());
+        self.by_id.insert(queue.id, queue);
+    }
+}
+
+/// Namespace and task of a queue created by a push: the first and second dot-separated part of its name.
+fn split_name(name: &str) -> (&str, &str) {
+    let mut parts = name.split('.');
+    (parts.next().unwrap_or_default(), parts.next().unwrap_or_default())
+}
+
+/// A group's record for its first contact.
+pub(crate) fn first_contact(
+    queue: QueueId,
+    group: &Group,
+    start: bugle_store::Start,
+    conflation: bool,
+    now: Timestamp,
+) -> GroupRecord {
+    GroupRecord { queue, group: group.clone(), start, conflation, created_at: now }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_split_into_namespace_and_task() {
+        assert_eq!(split_name("orders"), ("orders", ""));
+        assert_eq!(split_name("orders.email"), ("orders", "email"));
+        assert_eq!(split_name("a.b.c"), ("a", "b"));
+        assert_eq!(split_name(""), ("", ""));
+    }
+}

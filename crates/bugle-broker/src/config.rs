@@ -1,0 +1,97 @@
+//! Settings of the broker, with their defaults in one place.
+
+use std::time::Duration;
+
+/// All settings. Made by the binary from flags, environment and file.
+#[derive(Clone, Debug)]
+pub struct BrokerConfig {
+    /// Messages per pop when neither the request nor autopilot says.
+    pub default_batch: u32,
+    /// Messages per pop under autopilot.
+    pub autopilot_batch: u32,
+    /// Lanes per pop under autopilot.
+    pub autopilot_partitions: u32,
+    /// Subscription mode for groups that name none: `""`/`all` or `new`.
+    pub default_subscription_mode: String,
+    /// Most body bytes in a pop answer; at least one message is always sent.
+    pub pop_max_bytes: usize,
+    /// Most messages one pop may ask for; larger requests are clamped.
+    pub pop_max_batch: u32,
+    /// Most waiting pops.
+    pub max_waiters: usize,
+    /// Most requests queued per verb; more are answered `Busy`.
+    pub max_queued: usize,
+    /// Store calls in flight per verb: bounds between which load moves them.
+    pub calls_in_flight: (usize, usize),
+    /// Woken waiters are claimed for before new pops.
+    pub priority_dispatch: bool,
+    /// Lanes a claim tries before it gives up on a round.
+    pub max_candidates: usize,
+    /// Rounds after lanes were lost to somebody else.
+    pub claim_rounds: usize,
+    /// Bytes of fingerprints kept in memory for duplicate detection.
+    pub dedupe_memory: usize,
+    /// Bytes of fresh segments kept in memory for delivery.
+    pub segment_cache: usize,
+    /// Lanes and cursors kept in memory.
+    pub max_cached_lanes: usize,
+    /// How often retention runs.
+    pub retention_interval: Duration,
+    /// How often eviction runs.
+    pub eviction_interval: Duration,
+    /// Age at which messages read by every group go; zero keeps them.
+    pub completed_retention: Duration,
+    /// Age at which dead letters go; zero keeps them.
+    pub dead_letter_retention: Duration,
+    /// Age at which traces go; zero keeps them.
+    pub trace_retention: Duration,
+    /// Idle time after which empty lanes go; zero keeps them.
+    pub lane_retention: Duration,
+    /// Encryption keys; the first encrypts, all decrypt.
+    pub encryption_keys: Vec<EncryptionKey>,
+}
+
+/// A named AES-256 key.
+#[derive(Clone)]
+pub struct EncryptionKey {
+    /// Stored with every ciphertext, so that old keys can be told apart.
+    pub id: String,
+    /// The key.
+    pub key: [u8; 32],
+}
+
+impl std::fmt::Debug for EncryptionKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EncryptionKey").field("id", &self.id).field("key", &"<redacted>").finish()
+    }
+}
+
+impl Default for BrokerConfig {
+    fn default() -> Self {
+        let days = |n: u64| Duration::from_secs(n * 86_400);
+        Self {
+            default_batch: 1,
+            autopilot_batch: 1000,
+            autopilot_partitions: 16,
+            default_subscription_mode: String::new(),
+            pop_max_bytes: 16 << 20,
+            pop_max_batch: 10_000,
+            max_waiters: 100_000,
+            max_queued: 100_000,
+            calls_in_flight: (2, 8),
+            priority_dispatch: true,
+            max_candidates: 100,
+            claim_rounds: 3,
+            dedupe_memory: 128 << 20,
+            segment_cache: 64 << 20,
+            max_cached_lanes: 200_000,
+            retention_interval: Duration::from_secs(300),
+            eviction_interval: Duration::from_secs(60),
+            completed_retention: days(7),
+            dead_letter_retention: days(30),
+            trace_retention: days(7),
+            lane_retention: days(30),
+            encryption_keys: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! Which transaction ids a lane has seen lately: fingerprints in memory, exact about what they cover.
+//!
+//! Fingerprints live in sorted runs that are merged like an LSM tree (12 bytes per id), the newest in a small hash map.
+//! A hit is a *candidate*: the caller compares the stored id before it calls anything a duplicate. Offsets outside
+//! `covered()` must be looked up in the store. Runs remember the range of UUIDv7 ids in them, so that the ids of
+//! well-behaved producers skip all runs but the newest.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::ops::Range;
+
+use uuid::Uuid;
+
+use bugle_store::{Offset, Timestamp};
+
+const FRESH_MAX: usize = 8192;
+const RUN_MAX: usize = 1 << 20;
+
+/// Recent fingerprints of one lane.
+#[derive(Debug, Default)]
+pub(crate) struct Recent {
+    covered: Range<Offset>,
+    /// Ranges known beyond a gap after `covered` (another server wrote in between).
+    ahead: BTreeMap<Offset, Offset>,
+    runs: VecDeque<Run>,
+    fresh: HashMap<u64, Offset, foldhash::fast::RandomState>,
+    /// Fresh fingerprints that met an equal one of another id.
+    twins: Vec<(u64, Offset)>,
+    fresh_from: Offset,
+    fresh_to: Offset,
+    fresh_ids: Ids,
+    fresh_newest: Timestamp,
+}
+
+#[derive(Debug)]
+struct Run {
+    from: Offset,
+    newest: Timestamp,
+    ids: Ids,
+    fingerprints: Vec<u64>,
+    /// Offsets relative to `from`, parallel to `fingerprints`.
+    offsets: Vec<u32>,
+}
+
+/// Smallest and greatest UUIDv7 among some ids.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Ids(Option<(Uuid, Uuid)>);
+
+impl Ids {
+    /// Take one id into account.
+    pub(crate) fn add(&mut self, id: Uuid) {
+        self.0 = Some(self.0.map_or((id, id), |(low, high)| (low.min(id), high.max(id))));
+    }
+
+    fn join(&mut self, other: Ids) {
+        if let Some((low, high)) = other.0 {
+            self.add(low);
+            self.add(high);
+        }
+    }
+
+    fn may_hold(&self, id: Option<Uuid>) -> bool {
+        match (id, self.0) {
+            (None, _) => true,
+            (Some(id), Some((low, high))) => low <= id && id <= high,
+            (Some(_), None) => false,
+        }
+    }
+}
+
+impl Recent {
+    /// Nothing known yet of a lane whose head is `head`.
+    pub(crate) fn starting_at(head: Offset) -> Self {
+        Self { covered: head..head, ..Self::default() }
+    }
+
+    /// Offsets whose ids are all known here.
+    pub(crate) fn covered(&self) -> Range<Offset> {
+        self.covered.clone()
+    }
+
+    /// Bytes used, roughly.
+    pub(crate) fn bytes(&self) -> usize {
+        self.runs.iter().map(|r| r.fingerprints.len() * 12).sum::<usize>() + self.fresh.len() * 20
+    }
+
+    /// Remember the ids of a segment at `base`.
+    pub(crate) fn insert(&mut self, base: Offset, fingerprints: &[u64], ids: Ids, created_at: Timestamp) {
+        let end = base + fingerprints.len() as Offset;
+        if self.fresh.is_empty() {
+            self.fresh_from = base;
+        }
+        self.fresh_from = self.fresh_from.min(base);
+        self.fresh_to = self.fresh_to.max(end);
+        self.fresh_ids.join(ids);
+        self.fresh_newest = self.fresh_newest.max(created_at);
+        for (i, fp) in fingerprints.iter().enumerate() {
+            if let Some(old) = self.fresh.insert(*fp, base + i as Offset) {
+                self.twins.push((*fp, old));
+            }
+        }
+        self.cover(base, end);
+        if self.fresh.len() >= FRESH_MAX || self.fresh_to - self.fresh_from > Offset::from(u32::MAX) {
+            self.seal();
+        }
+    }
+
+    fn cover(&mut self, base: Offset, end: Offset) {
+        if base > self.covered.end {
+            self.ahead.insert(base, end);
+            return;
+        }
+        self.covered.end = self.covered.end.max(end);
+        while let Some((&from, &to)) = self.ahead.first_key_value() {
+            if from > self.covered.end {
+                break;
+            }
+            self.ahead.pop_first();
+            self.covered.end = self.covered.end.max(to);
+        }
+    }
+
+    /// Offsets whose id may be the one with this fingerprint (`id` if it is a UUIDv7), newest first.
+    pub(crate) fn candidates(&self, fingerprint: u64, id: Option<Uuid>) -> Vec<Offset> {
+        let mut found = Vec::new();
+        if self.fresh_ids.may_hold(id) {
+            found.extend(self.fresh.get(&fingerprint));
+            found.extend(self.twins.iter().filter(|(fp, _)| *fp == fingerprint).map(|(_, at)| *at));
+        }
+        for run in self.runs.iter().rev().filter(|run| run.ids.may_hold(id)) {
+            let first = run.fingerprints.partition_point(|fp| *fp < fingerprint);
+            let same = run.fingerprints[first..].iter().take_while(|fp| **fp == fingerprint).count();
+            found.extend(run.offsets[first..first + same].iter().map(|at| run.from + Offset::from(*at)));
+        }
+        found
+    }
+
+    /// Forget runs whose newest id is older than `before`.
+    pub(crate) fn expire(&mut self, before: Timestamp) {
+        while self.runs.front().is_some_and(|run| run.newest < before) {
+            self.shed();
+        }
+    }
+
+    /// Forget the oldest run to save memory; its ids must be looked up in the store from now on.
+    pub(crate) fn shed(&mut self) -> bool {
+        let Some(run) = self.runs.pop_front() else { return false };
+        let kept_from = self.runs.front().map_or(
+            if self.fresh.is_empty() { self.covered.end } else { self.fresh_from },
+            |next| next.from,
+        );
+        debug_assert!(run.from <= kept_from);
+        self.covered.start = self.covered.start.max(kept_from).min(self.covered.end);
+        true
+    }
+
+    fn seal(&mut self) {
+        let from = self.fresh_from;
+        let mut pairs: Vec<(u64, u32)> = self.fresh.drain().map(|(fp, at)| (fp, (at - from) as u32)).collect();
+        pairs.extend(self.twins.drain(..).map(|(fp, at)| (fp, (at - from) as u32)));
+        pairs.sort_unstable();
+        let (fingerprints, offsets) = pairs.into_iter().unzip();
+        let ids = std::mem::take(&mut self.fresh_ids);
+        self.runs.push_back(Run { from, newest: self.fresh_newest, ids, fingerprints, offsets });
+        self.fresh_to = 0;
+        while self.merge_last_two() {}
+    }
+
+    /// Merge the two newest runs while they are of similar size, so that a lane has few runs.
+    fn merge_last_two(&mut self) -> bool {
+        let n = self.runs.len();
+        if n < 2 {
+            return false;
+        }
+        let (a, b) = (&self.runs[n - 2], &self.runs[n - 1]);
+        let total = a.fingerprints.len() + b.fingerprints.len();
+        let from = a.from.min(b.from);
+        let span = a.from.max(b.from) - from + RUN_MAX as Offset;
+        if total > RUN_MAX || a.fingerprints.len() > 2 * b.fingerprints.len() || span > Offset::from(u32::MAX) {
+            return false;
+        }
+        let (Some(b), Some(a)) = (self.runs.pop_back(), self.runs.pop_back()) else { return false };
+        self.runs.push_back(merge(from, a, b));
+        true
+    }
+}
+
+fn merge(from: Offset, a: Run, b: Run) -> Run {
+    let mut ids = a.ids;
+    ids.join(b.ids);
+    let total = a.fingerprints.len() + b.fingerprints.len();
+    let (mut fingerprints, mut offsets) = (Vec::with_capacity(total), Vec::with_capacity(total));
+    let (mut i, mut j) = (0, 0);
+    while i < a.fingerprints.len() || j < b.fingerprints.len() {
+        let take_a = j == b.fingerprints.len()
+            || (i < a.fingerprints.len() && a.fingerprints[i] <= b.fingerprints[j]);
+        let (run, at) = if take_a { (&a, &mut i) } else { (&b, &mut j) };
+        fingerprints.push(run.fingerprints[*at]);
+        offsets.push((run.from - from) as u32 + run.offsets[*at]);
+        *at += 1;
+    }
+    Run { from, newest: a.newest.max(b.newest), ids, fingerprints, offsets }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fp(i: u64) -> u64 {
+        xxhash_rust::xxh3::xxh3_64(&i.to_le_bytes())
+    }
+
+    fn filled(count: u64) -> Recent {
+        let mut recent = Recent::starting_at(0);
+        for base in (0..count).step_by(100) {
+            let fps: Vec<u64> = (base..(base + 100).min(count)).map(fp).collect();
+            recent.insert(base, &fps, Ids::default(), Timestamp(base as i64));
+        }
+        recent
+    }
+
+    #[test]
+    fn finds_every_id_across_runs_and_nothing_else() {
+        let recent = filled(100_000);
+        assert!(recent.runs.len() < 12, "{} runs", recent.runs.len());
+        assert_eq!(recent.covered(), 0..100_000);
+        for i in (0..100_000).step_by(7) {
+            assert_eq!(recent.candidates(fp(i), None), [i]);
+        }
+        assert!(recent.candidates(fp(100_001), None).is_empty());
+    }
+
+    #[test]
+    fn shedding_and_expiry_shrink_what_is_covered() {
+        let mut recent = filled(50_000);
+        assert!(recent.shed());
+        let covered = recent.covered();
+        assert!(covered.start > 0 && covered.end == 50_000);
+        assert!(recent.candidates(fp(covered.start), None) == [covered.start]);
+        assert!(recent.candidates(fp(covered.start - 1), None).is_empty());
+        recent.expire(Timestamp::MAX);
+        assert!(recent.covered().start > covered.start);
+    }
+
+    #[test]
+    fn a_gap_stops_coverage_until_it_is_filled() {
+        let mut recent = Recent::starting_at(10);
+        recent.insert(20, &[fp(20)], Ids::default(), Timestamp::ZERO);
+        assert_eq!(recent.covered(), 10..10);
+        let fps: Vec<u64> = (10..20).map(fp).collect();
+        recent.insert(10, &fps, Ids::default(), Timestamp::ZERO);
+        assert_eq!(recent.covered(), 10..21);
+    }
+
+    #[test]
+    fn colliding_fingerprints_are_all_candidates() {
+        let mut recent = Recent::starting_at(0);
+        recent.insert(0, &[7, 7, 8], Ids::default(), Timestamp::ZERO);
+        let mut found = recent.candidates(7, None);
+        found.sort_unstable();
+        assert_eq!(found, [0, 1]);
+        recent.seal();
+        let mut found = recent.candidates(7, None);
+        found.sort_unstable();
+        assert_eq!(found, [0, 1]);
+    }
+
+    #[test]
+    fn a_uuid_v7_outside_a_runs_range_skips_it() {
+        let (a, b, c) = (Uuid::now_v7(), Uuid::now_v7(), Uuid::now_v7());
+        let mut ids = Ids::default();
+        ids.add(a);
+        ids.add(b);
+        let mut recent = Recent::starting_at(0);
+        recent.insert(0, &[1, 2], ids, Timestamp::ZERO);
+        assert_eq!(recent.candidates(1, Some(a)), [0]);
+        assert!(recent.candidates(1, Some(c)).is_empty());
+    }
+}

@@ -1,0 +1,217 @@
+//! What the broker remembers of lanes: head and tail as last seen, recent ids, fresh segments, pushes that wait.
+//!
+//! All of it is a cache. The head is trusted for one purpose only: as the condition of the next append. Whatever the
+//! store answers replaces it, and a head below the one last seen drops everything remembered of that lane.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+
+use bugle_store::{Lane, LaneId, Offset, QueueId, Segment};
+
+use crate::dedupe::Recent;
+use crate::push::PushJob;
+
+const SHARDS: usize = 64;
+
+/// One lane.
+pub(crate) struct LaneState {
+    pub(crate) id: LaneId,
+    pub(crate) queue: QueueId,
+    pub(crate) name: Arc<str>,
+    pub(crate) inner: Mutex<LaneInner>,
+}
+
+/// The changing part of a lane.
+pub(crate) struct LaneInner {
+    /// As last seen in the store.
+    pub(crate) lane: Lane,
+    /// The head may have moved unseen (a call failed): load before the next append.
+    pub(crate) stale: bool,
+    /// Another server writes here too.
+    pub(crate) contended: bool,
+    pub(crate) recent: Recent,
+    /// Pushes that wait for the append in flight.
+    pub(crate) waiting: VecDeque<PushJob>,
+    /// An append is in flight, or the lane waits for a slot.
+    pub(crate) pushing: bool,
+    /// Fresh segments in order, for delivery without reading them back.
+    segments: VecDeque<Segment>,
+}
+
+impl LaneState {
+    fn new(lane: Lane) -> Arc<Self> {
+        let recent = Recent::starting_at(lane.head);
+        Arc::new(Self {
+            id: lane.id,
+            queue: lane.queue,
+            name: lane.name.clone(),
+            inner: Mutex::new(LaneInner {
+                lane,
+                stale: false,
+                contended: false,
+                recent,
+                waiting: VecDeque::new(),
+                pushing: false,
+                segments: VecDeque::new(),
+            }),
+        })
+    }
+
+    /// Head and tail as last seen.
+    pub(crate) fn bounds(&self) -> (Offset, Offset) {
+        let inner = self.inner.lock();
+        (inner.lane.head, inner.lane.tail)
+    }
+
+    /// The lane as last seen.
+    pub(crate) fn view(&self) -> Lane {
+        self.inner.lock().lane.clone()
+    }
+
+    /// Take over what the store says of this lane.
+    pub(crate) fn absorb(&self, lane: &Lane) {
+        self.inner.lock().absorb(lane);
+    }
+
+    /// The segments that cover `from..to`, if all of them are remembered.
+    pub(crate) fn cached(&self, from: Offset, to: Offset) -> Option<Vec<Segment>> {
+        let inner = self.inner.lock();
+        let first = inner.segments.partition_point(|s| s.end() <= from);
+        let mut next = from;
+        let mut found = Vec::new();
+        for segment in inner.segments.iter().skip(first) {
+            if next >= to {
+                break;
+            }
+            if segment.base > next {
+                return None;
+            }
+            next = segment.end();
+            found.push(segment.clone());
+        }
+        (next >= to).then_some(found)
+    }
+}
+
+impl LaneInner {
+    /// See [`LaneState::absorb`].
+    pub(crate) fn absorb(&mut self, lane: &Lane) {
+        if lane.head < self.lane.head {
+            self.recent = Recent::starting_at(lane.head);
+            self.segments.clear();
+            self.lane = lane.clone();
+        } else {
+            self.contended |= lane.head > self.lane.head;
+            self.lane.head = lane.head;
+            self.lane.tail = self.lane.tail.max(lane.tail);
+            self.lane.written_at = self.lane.written_at.max(lane.written_at);
+            self.lane.greatest = self.lane.greatest.max(lane.greatest);
+        }
+        self.stale = false;
+    }
+
+    /// Remember a segment that was just committed at the head.
+    fn remember(&mut self, segment: Segment) {
+        if self.segments.back().is_some_and(|last| last.end() > segment.base) {
+            return;
+        }
+        self.segments.push_back(segment);
+    }
+}
+
+type Shard = HashMap<LaneId, Arc<LaneState>, foldhash::fast::RandomState>;
+
+/// All lanes in memory, bounded.
+pub(crate) struct Lanes {
+    shards: Vec<Mutex<Shard>>,
+    most_per_shard: usize,
+    cached: Mutex<VecDeque<(Weak<LaneState>, Offset, usize)>>,
+    cached_bytes: AtomicUsize,
+    cache_max: usize,
+}
+
+impl Lanes {
+    /// At most `most` lanes and `cache_max` bytes of segments.
+    pub(crate) fn new(most: usize, cache_max: usize) -> Self {
+        Self {
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            most_per_shard: most.div_ceil(SHARDS),
+            cached: Mutex::default(),
+            cached_bytes: AtomicUsize::new(0),
+            cache_max,
+        }
+    }
+
+    fn shard(&self, id: LaneId) -> &Mutex<Shard> {
+        &self.shards[(id.0.as_u128() >> 120) as usize % SHARDS]
+    }
+
+    /// A lane in memory.
+    pub(crate) fn get(&self, id: LaneId) -> Option<Arc<LaneState>> {
+        self.shard(id).lock().get(&id).cloned()
+    }
+
+    /// The lane as the store answered it, remembered from now on.
+    pub(crate) fn absorb(&self, lane: &Lane) -> Arc<LaneState> {
+        let mut shard = self.shard(lane.id).lock();
+        if let Some(state) = shard.get(&lane.id) {
+            let state = state.clone();
+            drop(shard);
+            state.absorb(lane);
+            return state;
+        }
+        if shard.len() >= self.most_per_shard {
+            // Only lanes nobody else holds can go; a push in progress or a consumer's entry keeps its lane.
+            let spare: Vec<LaneId> =
+                shard.iter().filter(|(_, s)| Arc::strong_count(s) == 1).map(|(id, _)| *id).take(16).collect();
+            for id in spare {
+                shard.remove(&id);
+            }
+        }
+        let state = LaneState::new(lane.clone());
+        shard.insert(lane.id, state.clone());
+        state
+    }
+
+    /// Forget a lane (its queue is gone, or it was collected).
+    pub(crate) fn forget(&self, id: LaneId) {
+        self.shard(id).lock().remove(&id);
+    }
+
+    /// Forget all lanes of a queue.
+    pub(crate) fn forget_queue(&self, queue: QueueId) {
+        for shard in &self.shards {
+            shard.lock().retain(|_, lane| lane.queue != queue);
+        }
+    }
+
+    /// Remember a fresh segment and drop the oldest ones over the bound.
+    pub(crate) fn remember(&self, lane: &Arc<LaneState>, segment: Segment) {
+        let bytes = segment.body.len() + 128;
+        if bytes > self.cache_max / 4 {
+            return;
+        }
+        let base = segment.base;
+        lane.inner.lock().remember(segment);
+        let mut used = self.cached_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let mut dropped = Vec::new();
+        let mut cached = self.cached.lock();
+        cached.push_back((Arc::downgrade(lane), base, bytes));
+        while used > self.cache_max {
+            let Some((lane, base, bytes)) = cached.pop_front() else { break };
+            used = self.cached_bytes.fetch_sub(bytes, Ordering::Relaxed) - bytes;
+            dropped.push((lane, base));
+        }
+        drop(cached);
+        for (lane, base) in dropped {
+            let Some(lane) = lane.upgrade() else { continue };
+            let mut inner = lane.inner.lock();
+            while inner.segments.front().is_some_and(|s| s.base <= base) {
+                inner.segments.pop_front();
+            }
+        }
+    }
+}

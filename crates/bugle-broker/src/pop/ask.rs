@@ -1,0 +1,192 @@
+//! Asking the store: lanes and cursors that memory does not know, in batches for all jobs of a pass.
+
+use std::sync::Arc;
+
+use bugle_store::{Cursor, LaneCursor, Load, Position, Probe, Start, Timestamp};
+
+use crate::api::{PopTarget, Refused};
+use crate::inner::Inner;
+use crate::semantics::lease;
+use crate::waiting::{Channel, Place};
+
+use super::plan::Plan;
+use super::serve::Open;
+
+/// Lanes reported by one probe.
+const PROBE_LIMIT: usize = 10_000;
+/// Blocked lanes looked at again by one probe.
+const RECHECK: usize = 1000;
+/// How far a probe looks back before the newest write it knows: longer than any transaction may take.
+const LOOK_BACK: std::time::Duration = std::time::Duration::from_secs(60);
+
+impl Inner {
+    /// Whether asking the store could tell this job something.
+    pub(super) fn should_ask(&self, open: &Open) -> bool {
+        if open.job.asked {
+            return false;
+        }
+        let direct = matches!(open.job.request.target, PopTarget::Lane { .. });
+        if direct || !self.engine.exclusive() {
+            return true;
+        }
+        open.channels.iter().any(|(_, channel)| {
+            let state = channel.state.lock();
+            !state.seeded || state.overflow
+        })
+    }
+
+    /// Ask for all `jobs` together and put what is ready into the rings.
+    pub(super) async fn ask(self: &Arc<Self>, jobs: &mut [Open]) -> Result<(), Refused> {
+        let (mut loads, mut load_for) = (Vec::new(), Vec::new());
+        let mut probe_for: Vec<Arc<Channel>> = Vec::new();
+        for open in jobs.iter_mut() {
+            open.job.asked = true;
+            for (queue, channel) in &open.channels {
+                if let PopTarget::Lane { partition, .. } = &open.job.request.target {
+                    loads.push(Load::Lane(bugle_store::LaneId::derive(queue.id, partition), channel.group.clone()));
+                    load_for.push(channel.clone());
+                } else if !probe_for.iter().any(|c| c.no == channel.no) {
+                    probe_for.push(channel.clone());
+                }
+            }
+        }
+        if !loads.is_empty() {
+            let found = self.watch(self.engine.load(loads).await)?;
+            for (channel, found) in load_for.iter().zip(found) {
+                for found in found {
+                    self.learn_cursor(channel, found);
+                }
+            }
+        }
+        if !probe_for.is_empty() {
+            self.probe(probe_for).await?;
+        }
+        Ok(())
+    }
+
+    async fn probe(self: &Arc<Self>, channels: Vec<Arc<Channel>>) -> Result<(), Refused> {
+        let now = self.engine.now().earliest;
+        let mut open: Vec<(Arc<Channel>, Probe)> = channels.into_iter().map(|c| first_probe(c, now)).collect();
+        while !open.is_empty() {
+            let batch = open.iter().map(|(_, probe)| probe.clone()).collect();
+            let answers = self.watch(self.engine.probe(batch).await)?;
+            let mut again = Vec::new();
+            for ((channel, mut probe), answer) in open.into_iter().zip(answers) {
+                let last = answer.lanes.last().map(|l| l.lane.id);
+                for found in answer.lanes {
+                    self.learn_cursor(&channel, found);
+                }
+                if !self.probed(&channel, answer.more, now) {
+                    probe.after = last;
+                    again.push((channel, probe));
+                }
+            }
+            open = again;
+        }
+        Ok(())
+    }
+
+    /// A page of a probe was taken over. `false` = there is more to walk.
+    fn probed(&self, channel: &Channel, more: bool, now: Timestamp) -> bool {
+        let mut state = channel.state.lock();
+        let full = state.entries.len() >= self.config.max_cached_lanes;
+        state.overflow = more && full;
+        if more && !full {
+            return false;
+        }
+        state.seeded = true;
+        state.watermark = state.watermark.max(now);
+        true
+    }
+
+    /// Take over a lane and cursor as the store has them, and find the lane's place.
+    pub(super) fn learn_cursor(self: &Arc<Self>, channel: &Arc<Channel>, found: LaneCursor) {
+        let lane = self.lanes.absorb(&found.lane);
+        let now = self.engine.now();
+        let mut state = channel.state.lock();
+        let entry = state.entry(&lane);
+        if entry.place == Place::Claiming {
+            return;
+        }
+        let stored = found.cursor.as_ref().map_or(0, |c| c.epoch);
+        if entry.cursor.as_ref().is_none_or(|known| known.epoch <= stored) {
+            entry.cursor = found.cursor;
+        }
+        let (head, tail) = lane.bounds();
+        let committed = entry.cursor.as_ref().map_or(tail, |c| c.committed.max(tail));
+        if head <= committed {
+            if entry.place != Place::Ring {
+                entry.place = Place::Idle;
+            }
+            return;
+        }
+        match entry.cursor.as_ref().map_or(Ok(()), |c| lease::free_at(c, now)) {
+            Ok(()) if matches!(entry.place, Place::Idle | Place::Leased) => {
+                drop(state);
+                self.ring(channel, lane.id);
+            }
+            Ok(()) => (),
+            Err(at) => {
+                entry.place = Place::Leased;
+                drop(state);
+                self.wake_at(channel, lane.id, at);
+            }
+        }
+    }
+
+    /// Load the cursors that plans lack; a group's first contact with a lane starts where it subscribed.
+    pub(super) async fn resolve(&self, plans: &mut [Plan]) -> Result<(), Refused> {
+        let unknown: Vec<usize> = (0..plans.len()).filter(|i| plans[*i].cursor.is_none()).collect();
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        let batch = unknown.iter().map(|i| Load::Lane(plans[*i].lane.id, plans[*i].channel.group.clone())).collect();
+        let found = self.watch(self.engine.load(batch).await)?;
+        let (mut positions, mut position_for) = (Vec::new(), Vec::new());
+        for (i, found) in unknown.into_iter().zip(found) {
+            let plan = &mut plans[i];
+            // A lane that is gone yields a fresh cursor; the exchange will say so.
+            let Some(found) = found.into_iter().next() else {
+                plan.cursor = Some(Cursor::fresh(0));
+                continue;
+            };
+            plan.lane.absorb(&found.lane);
+            plan.cursor = found.cursor;
+            if plan.cursor.is_some() {
+                continue;
+            }
+            match plan.channel.record.start {
+                Start::New(at) | Start::From(at) if found.lane.created_at <= at => {
+                    positions.push(Position { lane: plan.lane.id, at });
+                    position_for.push(i);
+                }
+                _ => plan.cursor = Some(Cursor::fresh(found.lane.tail)),
+            }
+        }
+        if !positions.is_empty() {
+            let offsets = self.watch(self.engine.position(positions).await)?;
+            for (i, offset) in position_for.into_iter().zip(offsets) {
+                plans[i].cursor = Some(Cursor::fresh(offset));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn first_probe(channel: Arc<Channel>, now: Timestamp) -> (Arc<Channel>, Probe) {
+    let (since, recheck) = {
+        let state = channel.state.lock();
+        let known = state.seeded && !state.overflow;
+        let since = known.then(|| state.watermark.min(now).minus(LOOK_BACK));
+        (since, if known { state.blocked(RECHECK) } else { Vec::new() })
+    };
+    let probe = Probe {
+        queue: channel.queue,
+        group: channel.group.clone(),
+        since,
+        recheck,
+        after: None,
+        limit: PROBE_LIMIT,
+    };
+    (channel, probe)
+}

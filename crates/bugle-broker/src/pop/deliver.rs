@@ -1,0 +1,230 @@
+//! Delivery: from won cursors to an answer, within its bound in bytes.
+
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use bugle_store::{Cursor, LaneId, Message, Offset, Read, Segment, Swap, Timestamp};
+
+use crate::api::{Popped, PoppedLane};
+use crate::inner::Inner;
+use crate::semantics::lease;
+use crate::waiting::{Channel, Place};
+
+use super::plan::Plan;
+use super::serve::{Open, segments_of};
+
+/// A claim that covers more than was sent.
+pub(super) struct Cut {
+    channel: Arc<Channel>,
+    lane: Arc<crate::lanes::LaneState>,
+    cursor: Cursor,
+    next: Cursor,
+}
+
+impl Inner {
+    /// A cursor was won: put its messages into the answer. Answers what must be corrected if not all of them fit.
+    pub(super) fn won(
+        self: &Arc<Self>,
+        open: &mut Open,
+        mut plan: Plan,
+        next: Cursor,
+        read: Vec<Segment>,
+        lease: Option<(Uuid, Timestamp)>,
+    ) -> Option<Cut> {
+        let segments = segments_of(&mut plan, read);
+        let (messages, end) = self.fill(open, &plan, &segments);
+        let leased = next.lease.is_some();
+        self.settle_place(&plan, &next);
+        let cut = (end < plan.to).then(|| self.correct(&plan, &next, end)).flatten();
+        if !messages.is_empty() {
+            if leased {
+                (open.answer.lease_id, open.answer.lease_expires_at) = lease.unzip();
+                open.claimed.push((plan.channel.clone(), plan.lane.id));
+            }
+            open.messages = open.messages.saturating_sub(messages.len() as u64);
+            open.answer.lanes.push(PoppedLane {
+                queue: plan.queue.name.clone(),
+                partition: plan.lane.name.clone(),
+                lane: plan.lane.id,
+                delivery_attempt: next.deliveries.max(1),
+                messages,
+            });
+        }
+        cut
+    }
+
+    /// Messages that fit into the answer, and where they end.
+    fn fill(&self, open: &mut Open, plan: &Plan, segments: &[Segment]) -> (Vec<Popped>, Offset) {
+        let mut out = Vec::with_capacity((plan.to - plan.from) as usize);
+        let mut end = plan.from;
+        for mut popped in messages_in(segments, plan.from, plan.to) {
+            let size = popped.message.payload.len() + 256;
+            let first = out.is_empty() && open.answer.lanes.is_empty();
+            if size > open.bytes && !first {
+                break;
+            }
+            open.bytes = open.bytes.saturating_sub(size);
+            end = popped.offset + 1;
+            self.open_payload(plan.lane.id, &mut popped.message);
+            out.push(popped);
+        }
+        (out, end)
+    }
+
+    /// Decrypt a message for delivery; one that cannot be decrypted says so instead of its payload.
+    pub(crate) fn open_payload(&self, lane: LaneId, message: &mut Message) {
+        if !message.encrypted {
+            return;
+        }
+        match self.keyring.decrypt(&message.payload, lane.0.as_bytes()) {
+            Ok(plain) => {
+                message.payload = plain.into();
+                message.encrypted = false;
+            }
+            Err(error) => {
+                tracing::warn!(%error, message = %message.id, "payload cannot be decrypted");
+                let text = serde_json::json!({ "encrypted": true, "error": error.to_string() });
+                message.payload = text.to_string().into();
+            }
+        }
+    }
+
+    /// Where a lane goes after its cursor was exchanged.
+    fn settle_place(self: &Arc<Self>, plan: &Plan, next: &Cursor) {
+        let mut state = plan.channel.state.lock();
+        let entry = state.entry(&plan.lane);
+        entry.cursor = Some(next.clone());
+        if let Some(lease) = next.lease {
+            entry.place = Place::Leased;
+            drop(state);
+            self.wake_at(&plan.channel, plan.lane.id, lease.until.plus(std::time::Duration::from_millis(2)));
+            return;
+        }
+        entry.place = Place::Idle;
+        if plan.lane.bounds().0 > next.committed {
+            drop(state);
+            self.ring(&plan.channel, plan.lane.id);
+        }
+    }
+
+    /// The correction of a claim of which only the front was sent.
+    fn correct(&self, plan: &Plan, next: &Cursor, end: Offset) -> Option<Cut> {
+        let corrected = match next.lease {
+            Some(lease) => lease::shrink(next, lease.id, end)?,
+            None => {
+                let unsent = next.committed.saturating_sub(end);
+                Cursor {
+                    epoch: next.epoch + 1,
+                    committed: end.max(plan.from),
+                    consumed: next.consumed.saturating_sub(unsent),
+                    ..next.clone()
+                }
+            }
+        };
+        let (channel, lane) = (plan.channel.clone(), plan.lane.clone());
+        Some(Cut { channel, lane, cursor: next.clone(), next: corrected })
+    }
+
+    /// Store corrections, before anybody is answered. One that fails leaves a lease that covers too much; it ends by
+    /// expiry or acknowledgement like any other.
+    pub(super) async fn cut(self: &Arc<Self>, cuts: Vec<Cut>) {
+        if cuts.is_empty() {
+            return;
+        }
+        let swaps = cuts.iter().map(|c| plain_swap(c.lane.id, &c.channel, &c.cursor, c.next.clone())).collect();
+        let Ok(outcomes) = self.watch(self.engine.swap(swaps).await) else { return };
+        for (cut, outcome) in cuts.into_iter().zip(outcomes) {
+            let free = {
+                let mut state = cut.channel.state.lock();
+                let entry = state.entry(&cut.lane);
+                entry.cursor = outcome.is_ok().then_some(cut.next.clone());
+                cut.next.lease.is_none() && entry.place != Place::Ring
+            };
+            if free && self.reload_tail(&cut).await {
+                self.ring(&cut.channel, cut.lane.id);
+            }
+        }
+    }
+
+    /// A claim that delivered nothing met a trimmed range: learn the tail, or it would be claimed forever.
+    async fn reload_tail(&self, cut: &Cut) -> bool {
+        let load = bugle_store::Load::Lane(cut.lane.id, cut.channel.group.clone());
+        let Ok(mut found) = self.watch(self.engine.load(vec![load]).await) else { return true };
+        if let Some(found) = found.pop().unwrap_or_default().first() {
+            cut.lane.absorb(&found.lane);
+        }
+        cut.lane.bounds().0 > cut.next.committed
+    }
+
+    /// The client went away: free what was claimed for it, without counting a delivery.
+    pub(super) fn give_back(self: &Arc<Self>, claimed: Vec<(Arc<Channel>, LaneId)>, lease: Uuid) {
+        let inner = self.clone();
+        tokio::spawn(async move {
+            let mut swaps = Vec::new();
+            let mut which = Vec::new();
+            for (channel, lane) in claimed {
+                let cursor = channel.state.lock().entries.get(&lane).and_then(|e| e.cursor.clone());
+                let Some(cursor) = cursor else { continue };
+                let Some(next) = lease::give_back(&cursor, lease) else { continue };
+                swaps.push(plain_swap(lane, &channel, &cursor, next.clone()));
+                which.push((channel, lane, next));
+            }
+            if swaps.is_empty() {
+                return;
+            }
+            let Ok(outcomes) = inner.watch(inner.engine.swap(swaps).await) else { return };
+            for ((channel, lane, next), outcome) in which.into_iter().zip(outcomes) {
+                if outcome.is_ok() {
+                    if let Some(entry) = channel.state.lock().entries.get_mut(&lane) {
+                        entry.cursor = Some(next);
+                        entry.place = Place::Idle;
+                    }
+                    inner.timers.clear(&(channel.no, lane));
+                    inner.ring(&channel, lane);
+                }
+            }
+        });
+    }
+
+    /// The segments of `from..to`, from memory or the store.
+    pub(crate) async fn segments(
+        &self,
+        wanted: Vec<(Arc<crate::lanes::LaneState>, Offset, Offset)>,
+    ) -> Result<Vec<Vec<Segment>>, crate::api::Refused> {
+        let mut found: Vec<Option<Vec<Segment>>> = wanted.iter().map(|(l, from, to)| l.cached(*from, *to)).collect();
+        let missing: Vec<usize> = (0..found.len()).filter(|i| found[*i].is_none()).collect();
+        if !missing.is_empty() {
+            let reads = missing
+                .iter()
+                .map(|i| &wanted[*i])
+                .map(|(lane, from, to)| Read { lane: lane.id, from: *from, to: *to, max_bytes: usize::MAX })
+                .collect();
+            for (i, segments) in missing.into_iter().zip(self.watch(self.engine.read(reads).await)?) {
+                found[i] = Some(segments);
+            }
+        }
+        Ok(found.into_iter().map(Option::unwrap_or_default).collect())
+    }
+}
+
+/// An exchange that neither reads nor buries.
+pub(crate) fn plain_swap(lane: LaneId, channel: &Channel, cursor: &Cursor, next: Cursor) -> Swap {
+    let group = channel.group.clone();
+    Swap { lane, group, expect: cursor.epoch, next, read: None, dead: Vec::new() }
+}
+
+/// Messages of `from..to` in order. A segment that cannot be decoded is left out and reported.
+pub(super) fn messages_in(segments: &[Segment], from: Offset, to: Offset) -> impl Iterator<Item = Popped> {
+    segments.iter().flat_map(move |segment| {
+        let messages = segment.messages().unwrap_or_else(|error| {
+            tracing::error!(%error, base = segment.base, "segment cannot be decoded");
+            Vec::new()
+        });
+        let (base, created_at) = (segment.base, segment.created_at);
+        messages.into_iter().enumerate().filter_map(move |(i, message)| {
+            let offset = base + i as Offset;
+            (from <= offset && offset < to).then_some(Popped { offset, created_at, message })
+        })
+    })
+}

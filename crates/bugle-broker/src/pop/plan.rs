@@ -1,0 +1,154 @@
+//! Planning: which lanes a job should try to claim, from memory alone.
+
+use std::sync::Arc;
+
+use bugle_store::{Cursor, Enforced, LaneId, Offset, Queue, Segment};
+
+use crate::api::{PopRequest, PopTarget};
+use crate::config::BrokerConfig;
+use crate::inner::Inner;
+use crate::lanes::LaneState;
+use crate::semantics::priority;
+use crate::waiting::{Channel, Place};
+
+use super::serve::Open;
+
+/// One lane a job tries to claim. While the plan lives the lane's place is *Claiming*.
+pub(super) struct Plan {
+    /// Index of the job in the pass.
+    pub(super) job: usize,
+    pub(super) channel: Arc<Channel>,
+    pub(super) queue: Arc<Queue>,
+    pub(super) lane: Arc<LaneState>,
+    pub(super) cursor: Option<Cursor>,
+    pub(super) from: Offset,
+    pub(super) to: Offset,
+    /// Messages that were looked at before the claim.
+    pub(super) segments: Option<Vec<Segment>>,
+    /// Everything below `from` and at or above this expired and goes with the claim.
+    pub(super) expired_from: Offset,
+}
+
+/// A job's terms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Terms {
+    pub(super) batch: u64,
+    pub(super) partitions: usize,
+}
+
+/// What a request asks for, with defaults and bounds applied.
+pub(super) fn terms(request: &PopRequest, config: &BrokerConfig) -> Terms {
+    let default = |auto, plain| if request.autopilot { auto } else { plain };
+    let batch = request.batch.unwrap_or_else(|| default(config.autopilot_batch, config.default_batch));
+    let partitions = request.partitions.unwrap_or_else(|| default(config.autopilot_partitions, 1));
+    Terms {
+        batch: u64::from(batch.clamp(1, config.pop_max_batch)),
+        partitions: if partitions == 0 { usize::MAX } else { partitions as usize },
+    }
+}
+
+impl Inner {
+    /// Take lanes for a job from memory. `turn` rotates filter pops over their queues.
+    pub(super) fn plan(&self, index: usize, open: &mut Open, plans: &mut Vec<Plan>) {
+        let mut rest = Terms { batch: open.terms.batch, partitions: open.terms.partitions };
+        match &open.job.request.target {
+            PopTarget::Lane { partition, .. } => {
+                let Some((queue, channel)) = open.channels.first() else { return };
+                let lane = LaneId::derive(queue.id, partition);
+                plans.extend(take_lane(index, queue, channel, lane));
+            }
+            PopTarget::Queue { .. } => {
+                let Some((queue, channel)) = open.channels.first() else { return };
+                take_ready(index, queue, channel, &mut rest, self.config.max_candidates, plans);
+            }
+            PopTarget::Filter { .. } => {
+                for i in filter_order(open) {
+                    let (queue, channel) = &open.channels[i];
+                    take_ready(index, queue, channel, &mut rest, self.config.max_candidates, plans);
+                    if rest.batch == 0 || rest.partitions == 0 {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Queues of a filter pop that have ready lanes, in the order to try them.
+fn filter_order(open: &Open) -> Vec<usize> {
+    let mut candidates = Vec::new();
+    let mut which = Vec::new();
+    for (i, (queue, channel)) in open.channels.iter().enumerate() {
+        let state = channel.state.lock();
+        let Some(front) = state.front() else { continue };
+        let enforced = queue.options.enforces(Enforced::Priority);
+        candidates.push(priority::Candidate {
+            priority: if enforced { queue.options.priority } else { 0 },
+            oldest: front.lane.view().written_at,
+        });
+        which.push(i);
+    }
+    priority::order(&candidates, open.job.seq).into_iter().map(|i| which[i]).collect()
+}
+
+/// One named lane, if it is not known to be held or empty-handed.
+fn take_lane(job: usize, queue: &Arc<Queue>, channel: &Arc<Channel>, lane: LaneId) -> Option<Plan> {
+    let mut state = channel.state.lock();
+    let entry = state.entries.get_mut(&lane)?;
+    if entry.place == Place::Claiming {
+        return None;
+    }
+    if entry.place == Place::Idle
+        && entry.cursor.as_ref().is_some_and(|cursor| entry.lane.bounds().0 <= cursor.committed)
+    {
+        return None;
+    }
+    entry.place = Place::Claiming;
+    Some(Plan::new(job, queue, channel, entry.lane.clone(), entry.cursor.clone()))
+}
+
+/// Lanes from the ring until the terms are met.
+fn take_ready(
+    job: usize,
+    queue: &Arc<Queue>,
+    channel: &Arc<Channel>,
+    rest: &mut Terms,
+    most: usize,
+    plans: &mut Vec<Plan>,
+) {
+    let mut state = channel.state.lock();
+    for _ in 0..most {
+        if rest.batch == 0 || rest.partitions == 0 {
+            return;
+        }
+        let Some(id) = state.next_ready() else { return };
+        let Some(entry) = state.entries.get_mut(&id) else { continue };
+        let available = match &entry.cursor {
+            None => rest.batch,
+            Some(cursor) => {
+                let (head, tail) = entry.lane.bounds();
+                head.saturating_sub(cursor.committed.max(tail))
+            }
+        };
+        if available == 0 {
+            entry.place = Place::Idle;
+            continue;
+        }
+        rest.batch = rest.batch.saturating_sub(available);
+        rest.partitions -= 1;
+        plans.push(Plan::new(job, queue, channel, entry.lane.clone(), entry.cursor.clone()));
+    }
+}
+
+impl Plan {
+    fn new(
+        job: usize,
+        queue: &Arc<Queue>,
+        channel: &Arc<Channel>,
+        lane: Arc<LaneState>,
+        cursor: Option<Cursor>,
+    ) -> Self {
+        let (queue, channel) = (queue.clone(), channel.clone());
+        Self { job, channel, queue, lane, cursor, from: 0, to: 0, segments: None, expired_from: 0 }
+    }
+}

@@ -1,0 +1,479 @@
+//! Push: from items to segments.
+//!
+//! Items of one request are grouped by lane. Each lane has one append in flight; what arrives meanwhile waits in the
+//! lane and goes out as one segment. A call carries the segments of all lanes that wait (see [`crate::dispatch`]).
+//! Before an append every id is screened for duplicates ([`crate::dedupe`]); the append itself is conditional, so an id
+//! that another server stored in between cannot slip through.
+
+mod screen;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::sync::oneshot;
+use uuid::Uuid;
+
+use bugle_store::{
+    Append, AppendError, Appended, Guard, LaneError, LaneId, Load, Message, NewLane, NewSegment, QUEUE_MODE, Queue, Segment,
+    uuid_v7,
+};
+
+use crate::api::{PushItem, Pushed, Refused};
+use crate::dedupe::Ids;
+use crate::inner::Inner;
+use crate::lanes::LaneState;
+
+pub(crate) use screen::Slot;
+
+/// Most message bytes in one segment; what waits beyond goes into the next.
+const SEGMENT_BYTES: usize = 8 << 20;
+/// Appends of one lane that may be refused in a row before its pushers are told to come back later.
+const MAX_TRIES: u32 = 12;
+/// Rounds in which a push looks for its queue and lane again because they were deleted under it.
+const MAX_ROUTES: u32 = 4;
+
+/// Messages of one request for one lane.
+pub(crate) struct PushJob {
+    messages: Vec<Message>,
+    reply: oneshot::Sender<Result<Vec<Pushed>, PushFailure>>,
+}
+
+/// Why a job came back.
+pub(crate) enum PushFailure {
+    /// The lane does not exist any more; here are the messages.
+    Gone(Vec<Message>),
+    /// Refused.
+    Refused(Refused),
+}
+
+/// Items of one request that go to one lane, with their positions in the request.
+pub(crate) struct Bundle {
+    pub(crate) queue: Arc<str>,
+    pub(crate) partition: Arc<str>,
+    pub(crate) positions: Vec<usize>,
+    pub(crate) messages: Vec<Message>,
+}
+
+impl Inner {
+    /// See [`crate::Broker::push`].
+    pub(crate) async fn push(self: &Arc<Self>, items: Vec<PushItem>) -> Result<Vec<Pushed>, Refused> {
+        let count = items.len();
+        let mut open = bundle(items);
+        let mut answers: Vec<Option<Pushed>> = vec![None; count];
+        for _ in 0..MAX_ROUTES {
+            if open.is_empty() {
+                break;
+            }
+            open = self.push_bundles(open, &mut answers).await?;
+        }
+        let whole: Option<Vec<Pushed>> = answers.into_iter().collect();
+        whole.ok_or_else(|| Refused::Conflict("the queue is being deleted".into()))
+    }
+
+    /// Push every bundle; answers those whose lane vanished meanwhile.
+    async fn push_bundles(
+        self: &Arc<Self>,
+        bundles: Vec<Bundle>,
+        answers: &mut [Option<Pushed>],
+    ) -> Result<Vec<Bundle>, Refused> {
+        let routes = self.route(&bundles).await?;
+        let mut waiting = Vec::with_capacity(bundles.len());
+        for (mut bundle, (queue, lane)) in bundles.into_iter().zip(routes) {
+            self.check_room(&queue, bundle.messages.len()).await?;
+            self.seal(&queue, &lane, &mut bundle.messages)?;
+            let (reply, answer) = oneshot::channel();
+            let job = PushJob { messages: std::mem::take(&mut bundle.messages), reply };
+            self.enqueue(&lane, job)?;
+            waiting.push((bundle, queue, lane, answer));
+        }
+        let mut gone = Vec::new();
+        let mut failed = None;
+        for (mut bundle, queue, lane, answer) in waiting {
+            match answer.await.unwrap_or_else(|_| Err(PushFailure::Refused(lost_worker()))) {
+                Ok(pushed) => {
+                    for (position, pushed) in bundle.positions.iter().zip(pushed) {
+                        answers[*position] = Some(pushed);
+                    }
+                }
+                Err(PushFailure::Gone(messages)) => {
+                    bundle.messages = self.unseal(&queue, &lane, messages);
+                    gone.push(bundle);
+                }
+                Err(PushFailure::Refused(refused)) => failed = Some(refused),
+            }
+        }
+        match failed {
+            Some(refused) => Err(refused),
+            None => Ok(gone),
+        }
+    }
+
+    /// Queue and lane of every bundle, created where they do not exist.
+    pub(crate) async fn route(&self, bundles: &[Bundle]) -> Result<Vec<(Arc<Queue>, Arc<LaneState>)>, Refused> {
+        let mut found: Vec<Option<(Arc<Queue>, Arc<LaneState>)>> = Vec::with_capacity(bundles.len());
+        let mut missing = Vec::new();
+        for (i, bundle) in bundles.iter().enumerate() {
+            let queue = match self.catalog.queue(&bundle.queue) {
+                Some(queue) => queue,
+                None => self.watch(self.catalog.ensure_queue(&bundle.queue).await)?,
+            };
+            let lane = self.lanes.get(LaneId::derive(queue.id, &bundle.partition));
+            if lane.is_none() {
+                missing.push((i, queue.clone()));
+            }
+            found.push(lane.map(|lane| (queue, lane)));
+        }
+        if !missing.is_empty() {
+            let now = self.engine.now().latest;
+            let batch = missing
+                .iter()
+                .map(|(i, queue)| NewLane { queue: queue.id, name: bundles[*i].partition.clone(), now })
+                .collect();
+            let lanes = self.watch(self.engine.ensure_lanes(batch).await)?;
+            for ((i, queue), lane) in missing.into_iter().zip(lanes) {
+                match lane {
+                    Ok(lane) => found[i] = Some((queue, self.lanes.absorb(&lane))),
+                    Err(LaneError::NoQueue) => self.forget_queue(queue.id),
+                    Err(e @ LaneError::Collision(_)) => return Err(Refused::Conflict(e.to_string())),
+                }
+            }
+        }
+        let whole: Option<Vec<_>> = found.into_iter().collect();
+        whole.ok_or_else(|| Refused::Busy {
+            reason: "the queue was deleted while it was pushed to".into(),
+            retry_after: std::time::Duration::from_secs(1),
+        })
+    }
+
+    /// Encrypt payloads for an encrypted queue.
+    pub(crate) fn seal(&self, queue: &Queue, lane: &LaneState, messages: &mut [Message]) -> Result<(), Refused> {
+        if !queue.options.encryption_enabled {
+            return Ok(());
+        }
+        for message in messages.iter_mut().filter(|m| !m.encrypted) {
+            let sealed = self.keyring.encrypt(&message.payload, lane.id.0.as_bytes()).ok_or_else(|| {
+                Refused::Conflict(format!(
+                    "queue {:?} is encrypted and this server has no encryption key",
+                    queue.name
+                ))
+            })?;
+            message.payload = sealed.into();
+            message.encrypted = true;
+        }
+        Ok(())
+    }
+
+    /// Undo [`Self::seal`] for messages that must go to another incarnation of their lane.
+    fn unseal(&self, _queue: &Queue, lane: &LaneState, mut messages: Vec<Message>) -> Vec<Message> {
+        for message in messages.iter_mut().filter(|m| m.encrypted) {
+            if let Ok(plain) = self.keyring.decrypt(&message.payload, lane.id.0.as_bytes()) {
+                message.payload = plain.into();
+                message.encrypted = false;
+            }
+        }
+        messages
+    }
+
+    fn enqueue(&self, lane: &Arc<LaneState>, job: PushJob) -> Result<(), Refused> {
+        let start = {
+            let mut inner = lane.inner.lock();
+            if inner.waiting.len() >= self.config.max_queued {
+                return Err(self.busy("too many pushes wait for this partition"));
+            }
+            inner.waiting.push_back(job);
+            !std::mem::replace(&mut inner.pushing, true)
+        };
+        if start && self.pushes().offer(lane.clone()).is_err() {
+            lane.inner.lock().pushing = false;
+            // Whoever pushes to this lane next starts it; until then nothing here is lost, only unanswered.
+            for job in std::mem::take(&mut lane.inner.lock().waiting) {
+                let _ = job.reply.send(Err(PushFailure::Refused(self.busy("too many pushes wait"))));
+            }
+        }
+        Ok(())
+    }
+
+    /// Handler of the push intake: append what waits in these lanes.
+    pub(crate) async fn append_lanes(self: Arc<Self>, lanes: Vec<Arc<LaneState>>) {
+        let mut open: Vec<Work> = lanes.into_iter().map(Work::take).collect();
+        while !open.is_empty() {
+            open = self.append_round(open).await;
+        }
+    }
+
+    /// One append per lane; answers the lanes that must try again.
+    async fn append_round(self: &Arc<Self>, mut open: Vec<Work>) -> Vec<Work> {
+        if let Err(refused) = self.catch_up(&mut open).await {
+            return self.refuse_all(open, &refused);
+        }
+        if let Err(refused) = self.screen(&mut open).await {
+            return self.refuse_all(open, &refused);
+        }
+        let (mut sending, mut batch) = (Vec::new(), Vec::new());
+        for mut work in open {
+            match self.prepare(&mut work) {
+                Some(append) => {
+                    batch.push(append);
+                    sending.push(work);
+                }
+                None => self.finish(work, None),
+            }
+        }
+        if batch.is_empty() {
+            return Vec::new();
+        }
+        let sent: Vec<(NewSegment, Ids)> =
+            batch.iter().zip(&sending).map(|(a, w)| (a.segment.clone(), w.ids)).collect();
+        let outcomes = match self.watch(self.engine.append(batch).await) {
+            Ok(outcomes) => outcomes,
+            Err(refused) => {
+                for work in &sending {
+                    work.lane.inner.lock().stale = true;
+                }
+                return self.refuse_all(sending, &refused);
+            }
+        };
+        let mut again = Vec::new();
+        for ((mut work, outcome), (segment, ids)) in sending.into_iter().zip(outcomes).zip(sent) {
+            match outcome {
+                Ok(appended) => {
+                    self.appended(&work, appended, &segment, ids);
+                    self.finish(work, Some(appended));
+                }
+                Err(AppendError::Moved(lane)) => {
+                    work.lane.absorb(&lane);
+                    work.lane.inner.lock().contended = true;
+                    work.tries += 1;
+                    if work.tries < MAX_TRIES {
+                        again.push(work);
+                    } else {
+                        self.refuse(work, &self.busy("the partition is written to by too many servers"));
+                    }
+                }
+                Err(AppendError::NoLane) => self.lane_gone(work),
+            }
+        }
+        again
+    }
+
+    /// Load lanes whose head is uncertain, and read what others wrote where it is worth it.
+    pub(crate) async fn catch_up(&self, open: &mut [Work]) -> Result<(), Refused> {
+        let stale: Vec<usize> = (0..open.len()).filter(|i| open[*i].lane.inner.lock().stale).collect();
+        if !stale.is_empty() {
+            let batch = stale.iter().map(|i| Load::Lane(open[*i].lane.id, QUEUE_MODE.into())).collect();
+            for (i, found) in stale.iter().zip(self.watch(self.engine.load(batch).await)?) {
+                match found.first() {
+                    Some(found) => open[*i].lane.absorb(&found.lane),
+                    None => open[*i].lane.inner.lock().stale = false,
+                }
+            }
+        }
+        for work in open {
+            if work.window(self).is_some() {
+                self.read_gap(&work.lane, work.tries > 0).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The append for one lane, or nothing if every message of it is a duplicate.
+    pub(crate) fn prepare(&self, work: &mut Work) -> Option<Append> {
+        let fresh: Vec<Message> =
+            work.messages().zip(&work.slots).filter(|(_, s)| matches!(s, Slot::Fresh)).map(|(m, _)| m.clone()).collect();
+        if fresh.is_empty() {
+            return None;
+        }
+        work.ids = Ids::default();
+        for id in fresh.iter().filter_map(|m| uuid_v7(&m.transaction_id)) {
+            work.ids.add(id);
+        }
+        let segment = NewSegment::build(fastrand::u64(..), &fresh);
+        let inner = work.lane.inner.lock();
+        let covered = inner.recent.covered().end;
+        let (guard, known_head) = match work.window(self) {
+            None => (Guard::Free, inner.lane.head),
+            Some(_) if inner.contended || covered != inner.lane.head => (Guard::Fingerprints, covered),
+            Some(_) => (Guard::Head, inner.lane.head),
+        };
+        Some(Append { lane: work.lane.id, known_head, guard, segment, now: self.engine.now().latest })
+    }
+
+    /// A segment is stored: remember it and wake consumers, before anybody is answered.
+    pub(crate) fn appended(self: &Arc<Self>, work: &Work, appended: Appended, segment: &NewSegment, ids: Ids) {
+        let count = segment.count();
+        {
+            let mut inner = work.lane.inner.lock();
+            let lane = &mut inner.lane;
+            lane.head = lane.head.max(appended.base + u64::from(count));
+            lane.written_at = lane.written_at.max(appended.created_at);
+            lane.greatest = lane.greatest.max(segment.greatest);
+            if work.window(self).is_some() {
+                let before = inner.recent.bytes();
+                inner.recent.insert(appended.base, &segment.fingerprints, ids, appended.created_at);
+                self.dedupe_used(&mut inner.recent, before);
+            }
+        }
+        let stored = Segment {
+            base: appended.base,
+            count,
+            created_at: appended.created_at,
+            id: segment.id,
+            body: segment.body.clone(),
+        };
+        self.lanes.remember(&work.lane, stored);
+        self.lane_written(&work.lane);
+    }
+
+    /// Answer a lane's jobs and start it again if more waits.
+    fn finish(&self, work: Work, _appended: Option<Appended>) {
+        let Work { lane, jobs, slots, .. } = work;
+        let mut ids: Vec<(Uuid, bool)> = Vec::with_capacity(slots.len());
+        for (message, slot) in jobs.iter().flat_map(|j| &j.messages).zip(&slots) {
+            ids.push(match slot {
+                Slot::Fresh => (message.id, false),
+                Slot::Known(original) => (*original, true),
+                Slot::SameAs(earlier) => (ids[*earlier].0, true),
+                Slot::Ask(_) => unreachable!("asked slots are resolved before an append"),
+            });
+        }
+        let mut ids = ids.into_iter();
+        for job in jobs {
+            let answer = job
+                .messages
+                .iter()
+                .zip(ids.by_ref())
+                .map(|(m, (message_id, duplicate))| Pushed {
+                    transaction_id: m.transaction_id.clone(),
+                    message_id,
+                    lane: lane.id,
+                    duplicate,
+                })
+                .collect();
+            let _ = job.reply.send(Ok(answer));
+        }
+        self.next_in_lane(&lane);
+    }
+
+    fn next_in_lane(&self, lane: &Arc<LaneState>) {
+        let more = {
+            let mut inner = lane.inner.lock();
+            inner.pushing = !inner.waiting.is_empty();
+            inner.pushing
+        };
+        if more {
+            self.pushes().offer_urgent([lane.clone()]);
+        }
+    }
+
+    fn refuse_all(&self, open: Vec<Work>, refused: &Refused) -> Vec<Work> {
+        for work in open {
+            self.refuse(work, refused);
+        }
+        Vec::new()
+    }
+
+    fn refuse(&self, work: Work, refused: &Refused) {
+        for job in work.jobs {
+            let _ = job.reply.send(Err(PushFailure::Refused(refused.clone())));
+        }
+        self.next_in_lane(&work.lane);
+    }
+
+    fn lane_gone(self: &Arc<Self>, work: Work) {
+        self.lanes.forget(work.lane.id);
+        let mut jobs = work.jobs;
+        jobs.extend(std::mem::take(&mut work.lane.inner.lock().waiting));
+        for job in jobs {
+            let _ = job.reply.send(Err(PushFailure::Gone(job.messages)));
+        }
+        self.stale_catalog();
+    }
+}
+
+/// The jobs of one lane that go out together.
+pub(crate) struct Work {
+    pub(crate) lane: Arc<LaneState>,
+    jobs: Vec<PushJob>,
+    /// One per message over all jobs.
+    pub(crate) slots: Vec<Slot>,
+    pub(crate) ids: Ids,
+    tries: u32,
+}
+
+impl Work {
+    fn take(lane: Arc<LaneState>) -> Self {
+        let mut jobs = Vec::new();
+        {
+            let mut inner = lane.inner.lock();
+            let mut bytes = 0;
+            while bytes < SEGMENT_BYTES {
+                let Some(job) = inner.waiting.pop_front() else { break };
+                bytes += job.messages.iter().map(Message::encoded_len).sum::<usize>();
+                jobs.push(job);
+            }
+        }
+        Self { lane, jobs, slots: Vec::new(), ids: Ids::default(), tries: 0 }
+    }
+
+    /// Work for messages that belong to no waiting request, as a transaction has them.
+    pub(crate) fn alone(lane: Arc<LaneState>, messages: Vec<Message>, tries: u32) -> Self {
+        let (reply, _) = oneshot::channel();
+        Self { lane, jobs: vec![PushJob { messages, reply }], slots: Vec::new(), ids: Ids::default(), tries }
+    }
+
+    /// All messages, in order.
+    pub(crate) fn messages(&self) -> impl Iterator<Item = &Message> {
+        self.jobs.iter().flat_map(|job| &job.messages)
+    }
+
+    /// Dedupe window of the lane's queue; `None` = off.
+    fn window(&self, inner: &Inner) -> Option<std::time::Duration> {
+        let seconds = inner.catalog.queue_by_id(self.lane.queue).map_or(3600, |q| q.options.dedup_window_seconds);
+        (seconds > 0).then(|| std::time::Duration::from_secs(seconds))
+    }
+}
+
+pub(crate) fn bundle(items: Vec<PushItem>) -> Vec<Bundle> {
+    let mut bundles: Vec<Bundle> = Vec::new();
+    let mut by_lane: HashMap<(Arc<str>, Arc<str>), usize> = HashMap::new();
+    let mut last = usize::MAX;
+    for (position, item) in items.into_iter().enumerate() {
+        let same = bundles.get(last).is_some_and(|b| b.queue == item.queue && b.partition == item.partition);
+        if !same {
+            let key = (item.queue.clone(), item.partition.clone());
+            last = *by_lane.entry(key).or_insert_with(|| {
+                bundles.push(Bundle {
+                    queue: item.queue.clone(),
+                    partition: item.partition.clone(),
+                    positions: Vec::new(),
+                    messages: Vec::new(),
+                });
+                bundles.len() - 1
+            });
+        }
+        bundles[last].positions.push(position);
+        bundles[last].messages.push(message(item));
+    }
+    bundles
+}
+
+/// The message an item becomes; ids are minted here.
+fn message(item: PushItem) -> Message {
+    let id = Uuid::now_v7();
+    Message {
+        id,
+        transaction_id: item
+            .transaction_id
+            .filter(|t| !t.is_empty())
+            .unwrap_or_else(|| Bytes::from(Uuid::now_v7().to_string())),
+        trace_id: item.trace_id,
+        producer_sub: item.producer_sub,
+        encrypted: false,
+        payload: item.payload,
+    }
+}
+
+fn lost_worker() -> Refused {
+    Refused::Unavailable("the push was interrupted; its outcome is unknown".into())
+}

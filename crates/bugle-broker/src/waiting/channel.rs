@@ -1,0 +1,176 @@
+//! One (queue, group): its lanes as last seen, the ring of those believed ready, the pops that wait.
+//!
+//! Places of a lane, and what moves it:
+//!
+//! * *Idle*: nothing to deliver as far as is known. A write or a probe moves it to *Ring*.
+//! * *Ring*: believed ready. A pop takes it to *Claiming*. Wrong only in excess: a claim that finds nothing sends it to
+//!   *Idle*.
+//! * *Claiming*: a compare-and-set is in flight. Its outcome decides the next place.
+//! * *Leased* / *Later*: held by a lease, or hidden until some time. The timer set for it moves it to *Ring*.
+//!
+//! Whoever puts a lane into the ring takes the oldest waiting pop along and hands it to the dispatcher: as many pops are
+//! woken as there are lanes ready.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use bugle_store::{Cursor, Group, GroupRecord, LaneId, QueueId, Timestamp};
+
+use crate::ack::AckCall;
+use crate::lanes::LaneState;
+use crate::pop::PopJob;
+
+/// See the module.
+pub(crate) struct Channel {
+    /// Number of this channel, for timers.
+    pub(crate) no: u64,
+    pub(crate) queue: QueueId,
+    pub(crate) group: Group,
+    pub(crate) record: Arc<GroupRecord>,
+    pub(crate) state: Mutex<ChannelState>,
+}
+
+/// The changing part of a channel.
+#[derive(Default)]
+pub(crate) struct ChannelState {
+    pub(crate) entries: HashMap<LaneId, Entry, foldhash::fast::RandomState>,
+    ring: VecDeque<LaneId>,
+    parked: BTreeMap<u64, PopJob>,
+    parked_on_lane: HashMap<LaneId, BTreeMap<u64, PopJob>>,
+    /// All lanes of the queue were walked once; from then on only changes are asked for.
+    pub(crate) seeded: bool,
+    /// The walk was cut short; walk again when the ring is empty.
+    pub(crate) overflow: bool,
+    /// Lanes written before this time are known.
+    pub(crate) watermark: Timestamp,
+}
+
+/// One lane as this group sees it.
+pub(crate) struct Entry {
+    pub(crate) lane: Arc<LaneState>,
+    /// As last seen; `None` = not known.
+    pub(crate) cursor: Option<Cursor>,
+    pub(crate) place: Place,
+    /// Acknowledgements that wait for the settlement in flight.
+    pub(crate) acks: Vec<AckCall>,
+    pub(crate) settling: bool,
+}
+
+/// Where a lane is, see the module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Idle,
+    Ring,
+    Claiming,
+    Leased,
+    Later,
+}
+
+impl Channel {
+    pub(crate) fn new(no: u64, record: Arc<GroupRecord>) -> Arc<Self> {
+        let (queue, group) = (record.queue, record.group.clone());
+        Arc::new(Self { no, queue, group, record, state: Mutex::default() })
+    }
+}
+
+impl ChannelState {
+    /// The entry of a lane, made if it is new here.
+    pub(crate) fn entry(&mut self, lane: &Arc<LaneState>) -> &mut Entry {
+        let entry = self.entries.entry(lane.id).or_insert_with(|| Entry {
+            lane: lane.clone(),
+            cursor: None,
+            place: Place::Idle,
+            acks: Vec::new(),
+            settling: false,
+        });
+        if !Arc::ptr_eq(&entry.lane, lane) {
+            entry.lane = lane.clone();
+        }
+        entry
+    }
+
+    /// Put a lane into the ring. Answers a waiting pop that should be dispatched for it.
+    pub(crate) fn make_ready(&mut self, id: LaneId) -> Option<PopJob> {
+        let entry = self.entries.get_mut(&id)?;
+        if entry.place != Place::Ring {
+            entry.place = Place::Ring;
+            self.ring.push_back(id);
+        }
+        if let Some(waiting) = self.parked_on_lane.get_mut(&id) {
+            let job = waiting.pop_first().map(|(_, job)| job);
+            if waiting.is_empty() {
+                self.parked_on_lane.remove(&id);
+            }
+            if job.is_some() {
+                return job;
+            }
+        }
+        self.parked.pop_first().map(|(_, job)| job)
+    }
+
+    /// Take the next lane believed ready; the caller claims it.
+    pub(crate) fn next_ready(&mut self) -> Option<LaneId> {
+        while let Some(id) = self.ring.pop_front() {
+            if let Some(entry) = self.entries.get_mut(&id)
+                && entry.place == Place::Ring
+            {
+                entry.place = Place::Claiming;
+                return Some(id);
+            }
+        }
+        None
+    }
+
+    /// Lanes believed ready.
+    pub(crate) fn ready(&self) -> usize {
+        self.ring.len()
+    }
+
+    /// The lane at the front of the ring.
+    pub(crate) fn front(&self) -> Option<&Entry> {
+        self.ring.iter().find_map(|id| self.entries.get(id).filter(|e| e.place == Place::Ring))
+    }
+
+    /// Park a pop for any lane.
+    pub(crate) fn park(&mut self, job: PopJob) {
+        self.parked.insert(job.seq, job);
+    }
+
+    /// Park a pop for one lane.
+    pub(crate) fn park_on(&mut self, lane: LaneId, job: PopJob) {
+        self.parked_on_lane.entry(lane).or_default().insert(job.seq, job);
+    }
+
+    /// Take a parked pop out, if it is here.
+    pub(crate) fn unpark(&mut self, lane: Option<LaneId>, seq: u64) -> Option<PopJob> {
+        let Some(lane) = lane else { return self.parked.remove(&seq) };
+        let waiting = self.parked_on_lane.get_mut(&lane)?;
+        let job = waiting.remove(&seq);
+        if waiting.is_empty() {
+            self.parked_on_lane.remove(&lane);
+        }
+        job
+    }
+
+    /// Take all parked pops out.
+    pub(crate) fn unpark_all(&mut self) -> Vec<PopJob> {
+        let mut jobs: Vec<PopJob> = std::mem::take(&mut self.parked).into_values().collect();
+        jobs.extend(std::mem::take(&mut self.parked_on_lane).into_values().flat_map(BTreeMap::into_values));
+        jobs
+    }
+
+    /// Lanes with messages that cannot be had now; another server may have freed them since.
+    pub(crate) fn blocked(&self, most: usize) -> Vec<LaneId> {
+        let blocked = self.entries.iter().filter(|(_, e)| matches!(e.place, Place::Leased | Place::Later));
+        blocked.map(|(id, _)| *id).take(most).collect()
+    }
+
+    /// Drop entries of lanes with nothing to remember, when there are too many.
+    pub(crate) fn shrink(&mut self, most: usize) {
+        if self.entries.len() > most {
+            self.entries.retain(|_, e| e.place != Place::Idle || e.settling || !e.acks.is_empty());
+        }
+    }
+}

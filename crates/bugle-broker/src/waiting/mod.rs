@@ -1,0 +1,9 @@
+//! Waiting: lanes believed ready, pops that wait for them, and the timers of lanes that become ready by the clock.
+//!
+//! One [`Channel`] per (queue, group). A waiting pop is an entry in it: no task, no connection, no query.
+
+mod channel;
+mod registry;
+
+pub(crate) use channel::{Channel, Place};
+pub(crate) use registry::{Channels, TimerKey};

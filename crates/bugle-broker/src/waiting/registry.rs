@@ -1,0 +1,107 @@
+//! All channels, by queue and by number, and the pops that wait for queues by namespace or task.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::{Mutex, RwLock};
+
+use bugle_store::{Group, GroupRecord, LaneId, Queue, QueueId};
+
+use crate::pop::PopJob;
+
+use super::channel::Channel;
+
+/// Timers are per lane of a channel.
+pub(crate) type TimerKey = (u64, LaneId);
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Channels {
+    by_queue: RwLock<HashMap<QueueId, HashMap<Group, Arc<Channel>>>>,
+    by_no: RwLock<HashMap<u64, Arc<Channel>>>,
+    next: AtomicU64,
+    filtering: Mutex<BTreeMap<u64, PopJob>>,
+}
+
+impl Channels {
+    /// The channel of a group, made at first contact.
+    pub(crate) fn get_or_make(&self, record: &Arc<GroupRecord>) -> Arc<Channel> {
+        if let Some(channel) = self.get(record.queue, &record.group) {
+            return channel;
+        }
+        let mut by_queue = self.by_queue.write();
+        let groups = by_queue.entry(record.queue).or_default();
+        let channel = groups.entry(record.group.clone()).or_insert_with(|| {
+            let no = self.next.fetch_add(1, Ordering::Relaxed);
+            let channel = Channel::new(no, record.clone());
+            self.by_no.write().insert(no, channel.clone());
+            channel
+        });
+        channel.clone()
+    }
+
+    /// A group's channel.
+    pub(crate) fn get(&self, queue: QueueId, group: &str) -> Option<Arc<Channel>> {
+        self.by_queue.read().get(&queue)?.get(group).cloned()
+    }
+
+    /// All channels of a queue.
+    pub(crate) fn of_queue(&self, queue: QueueId) -> Vec<Arc<Channel>> {
+        self.by_queue.read().get(&queue).map(|groups| groups.values().cloned().collect()).unwrap_or_default()
+    }
+
+    /// A channel by number.
+    pub(crate) fn by_no(&self, no: u64) -> Option<Arc<Channel>> {
+        self.by_no.read().get(&no).cloned()
+    }
+
+    /// Forget a queue. Answers the pops that waited there.
+    pub(crate) fn forget_queue(&self, queue: QueueId) -> Vec<PopJob> {
+        let gone = self.by_queue.write().remove(&queue).unwrap_or_default();
+        let mut jobs = Vec::new();
+        for channel in gone.into_values() {
+            self.by_no.write().remove(&channel.no);
+            jobs.extend(channel.state.lock().unpark_all());
+        }
+        jobs
+    }
+
+    /// Park a pop that waits by namespace or task.
+    pub(crate) fn park_filter(&self, job: PopJob) {
+        self.filtering.lock().insert(job.seq, job);
+    }
+
+    /// Take a parked filter pop out.
+    pub(crate) fn unpark_filter(&self, seq: u64) -> Option<PopJob> {
+        self.filtering.lock().remove(&seq)
+    }
+
+    /// The oldest filter pop that wants messages of this queue for this group.
+    pub(crate) fn wake_filter(&self, queue: &Queue, group: &str) -> Option<PopJob> {
+        let mut filtering = self.filtering.lock();
+        let seq = filtering.iter().find(|(_, job)| *job.request.group == *group && job.wants(queue)).map(|(s, _)| *s)?;
+        filtering.remove(&seq)
+    }
+
+    /// Filter pops that want messages of this queue and whose group has not met it yet.
+    pub(crate) fn wake_filters_new_to(&self, queue: &Queue, known: impl Fn(&str) -> bool) -> Vec<PopJob> {
+        let mut filtering = self.filtering.lock();
+        if filtering.is_empty() {
+            return Vec::new();
+        }
+        let new = |job: &PopJob| job.wants(queue) && !known(&job.request.group);
+        let seqs: Vec<u64> = filtering.iter().filter(|(_, job)| new(job)).map(|(seq, _)| *seq).collect();
+        seqs.into_iter().filter_map(|seq| filtering.remove(&seq)).collect()
+    }
+
+    /// Take every parked pop out.
+    pub(crate) fn unpark_all(&self) -> Vec<PopJob> {
+        let mut jobs: Vec<PopJob> = std::mem::take(&mut *self.filtering.lock()).into_values().collect();
+        let channels: Vec<Arc<Channel>> = self.by_no.read().values().cloned().collect();
+        for channel in channels {
+            jobs.extend(channel.state.lock().unpark_all());
+        }
+        jobs
+    }
+}

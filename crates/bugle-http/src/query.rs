@@ -1,0 +1,100 @@
+//! Query strings, read properly: names match whole, values are decoded, what nobody knows is ignored.
+
+use std::borrow::Cow;
+use std::num::IntErrorKind;
+
+use bugle_broker::Refused;
+use percent_encoding::percent_decode_str;
+
+/// Parameters in the order they were sent.
+pub(crate) struct Query<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
+
+impl<'a> Query<'a> {
+    /// Read the part behind the `?`.
+    pub(crate) fn read(raw: Option<&'a str>) -> Result<Self, Refused> {
+        let pairs = raw.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
+        pairs
+            .map(|pair| {
+                let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+                Ok((decode(name)?, decode(value)?))
+            })
+            .collect::<Result<_, _>>()
+            .map(Self)
+    }
+
+    /// The first value of `name`; empty counts as absent.
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        self.0
+            .iter()
+            .find(|(n, _)| n == name)
+            .map(|(_, value)| value.as_ref())
+            .filter(|value| !value.is_empty())
+    }
+
+    /// True for `true` and `1`.
+    pub(crate) fn flag(&self, name: &str) -> bool {
+        matches!(self.text(name), Some("true" | "1"))
+    }
+
+    /// A whole number; one that is too large for the type is the largest.
+    pub(crate) fn number(&self, name: &str) -> Result<Option<i64>, Refused> {
+        let Some(text) = self.text(name) else { return Ok(None) };
+        match text.parse::<i64>() {
+            Ok(number) => Ok(Some(number)),
+            Err(e) if *e.kind() == IntErrorKind::PosOverflow => Ok(Some(i64::MAX)),
+            Err(e) if *e.kind() == IntErrorKind::NegOverflow => Ok(Some(i64::MIN)),
+            Err(_) => Err(Refused::Invalid(format!("{name} must be a whole number"))),
+        }
+    }
+}
+
+fn decode(raw: &str) -> Result<Cow<'_, str>, Refused> {
+    if !raw.bytes().any(|b| b == b'%' || b == b'+') {
+        return Ok(Cow::Borrowed(raw));
+    }
+    let spaced = raw.replace('+', " ");
+    match percent_decode_str(&spaced).decode_utf8() {
+        Ok(text) => Ok(Cow::Owned(text.into_owned())),
+        Err(_) => Err(Refused::Invalid("query string is not UTF-8".into())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_match_whole_and_values_are_decoded() {
+        let query = Query::read(Some("xbatch=5&batch=7&consumerGroup=a%20b+c%2B&wait=1&empty=&batch=9&flag"))
+            .unwrap();
+        assert_eq!(query.number("batch").unwrap(), Some(7));
+        assert_eq!(query.text("consumerGroup"), Some("a b c+"));
+        assert!(query.flag("wait") && !query.flag("flag"));
+        assert_eq!(query.text("empty"), None);
+    }
+
+    #[test]
+    fn booleans_are_true_for_two_spellings_only() {
+        let query = Query::read(Some("a=true&b=1&c=yes&d=TRUE&e=0&f=false")).unwrap();
+        assert_eq!(
+            ["a", "b", "c", "d", "e", "f", "g"].map(|n| query.flag(n)),
+            [true, true, false, false, false, false, false]
+        );
+    }
+
+    #[test]
+    fn numbers_that_are_none_are_refused_by_name() {
+        let query =
+            Query::read(Some("a=x&b=1.5&c=99999999999999999999&d=-99999999999999999999&e=-3")).unwrap();
+        assert_eq!(query.number("a").unwrap_err().to_string(), "a must be a whole number");
+        assert!(query.number("b").is_err());
+        assert_eq!(query.number("c").unwrap(), Some(i64::MAX));
+        assert_eq!(query.number("d").unwrap(), Some(i64::MIN));
+        assert_eq!(query.number("e").unwrap(), Some(-3));
+    }
+
+    #[test]
+    fn values_that_are_not_utf8_are_refused() {
+        assert!(Query::read(Some("a=%ff")).is_err());
+    }
+}

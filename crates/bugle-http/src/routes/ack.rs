@@ -1,0 +1,59 @@
+//! `POST /api/v1/ack` and `/api/v1/ack/batch`: both answer a list with one element per acknowledgement.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::Response;
+use bugle_broker::{AckItem, Refused};
+use bugle_wire::{AckBatchRequest, AckEntry, AckResult, read};
+use http::StatusCode;
+
+use crate::app::App;
+use crate::body;
+use crate::convert::{ack, group, objects};
+use crate::error::{Failure, json};
+
+pub(crate) async fn single(State(app): State<Arc<App>>, body: Body) -> Result<Response, Failure> {
+    let body = body::read(body, &app.config).await?;
+    let item = {
+        let entry: AckEntry<'_> = read(&body)?;
+        let at = |field: &str| field.to_owned();
+        ack(&entry, group(&entry.consumer_group, &app.anonymous, &at)?, &at)?
+    };
+    settle(&app, vec![item]).await
+}
+
+pub(crate) async fn batch(State(app): State<Arc<App>>, body: Body) -> Result<Response, Failure> {
+    let body = body::read(body, &app.config).await?;
+    let items = {
+        let request: AckBatchRequest<'_> = read(&body)?;
+        let group = group(&request.consumer_group, &app.anonymous, &|field| field.to_owned())?;
+        objects(&request.acknowledgments, "acknowledgments", "acknowledgments array is required")?
+            .map(|(i, entry)| ack(entry?, group.clone(), &|field| format!("acknowledgments[{i}].{field}")))
+            .collect::<Result<Vec<_>, Refused>>()?
+    };
+    settle(&app, items).await
+}
+
+async fn settle(app: &App, items: Vec<AckItem>) -> Result<Response, Failure> {
+    let ids: Vec<String> = items.iter().map(|item| item.transaction_id.clone()).collect();
+    let acked = if items.is_empty() { Vec::new() } else { app.broker.ack(items).await? };
+    let results: Vec<AckResult<'_>> = acked
+        .iter()
+        .zip(&ids)
+        .enumerate()
+        .map(|(index, (acked, id))| AckResult {
+            index,
+            transaction_id: id,
+            success: acked.success,
+            error: acked.error.as_deref().filter(|_| !acked.success),
+            queue_name: acked.queue.as_deref(),
+            partition_name: acked.partition.as_deref(),
+            lease_released: acked.lease_released,
+            dlq: acked.dlq,
+            noop: acked.noop,
+        })
+        .collect();
+    Ok(json(StatusCode::OK, &results))
+}

@@ -1,0 +1,147 @@
+//! The three pop routes. They differ in their target only.
+//!
+//! The broker's future is awaited here, never spawned: when the client goes away, hyper drops the handler and with it
+//! the pop, and the broker takes back what it claimed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, RawQuery, State};
+use axum::response::{IntoResponse, Response};
+use bugle_broker::{PopAnswer, PopRequest, PopTarget, Refused, check_name};
+use http::{HeaderName, HeaderValue, StatusCode};
+
+use crate::app::App;
+use crate::error::{Failure, json_body};
+use crate::pieces::Pieces;
+use crate::query::Query;
+
+/// Longest lease a caller may ask for.
+pub(crate) const MAX_LEASE_SECONDS: u64 = 86_400;
+
+const STORE: HeaderName = HeaderName::from_static("bugle-store");
+
+pub(crate) async fn by_partition(
+    State(app): State<Arc<App>>,
+    path: Result<Path<(String, String)>, PathRejection>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Failure> {
+    let Path((queue, partition)) = path.map_err(|e| bad_path(&e))?;
+    let target = PopTarget::Lane { queue: name("queue", &queue)?, partition: name("partition", &partition)? };
+    pop(&app, target, &Query::read(query.as_deref())?).await
+}
+
+pub(crate) async fn by_queue(
+    State(app): State<Arc<App>>,
+    path: Result<Path<String>, PathRejection>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Failure> {
+    let Path(queue) = path.map_err(|e| bad_path(&e))?;
+    let target = PopTarget::Queue { queue: name("queue", &queue)? };
+    pop(&app, target, &Query::read(query.as_deref())?).await
+}
+
+pub(crate) async fn by_filter(
+    State(app): State<Arc<App>>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Failure> {
+    let query = Query::read(query.as_deref())?;
+    let part = |field| query.text(field).map(|value| name(field, value)).transpose();
+    let (namespace, task) = (part("namespace")?, part("task")?);
+    if namespace.is_none() && task.is_none() {
+        let body = r#"{"success":false,"error":"namespace or task is required","messages":[]}"#;
+        return Ok(json_body(StatusCode::BAD_REQUEST, Body::from(body)));
+    }
+    pop(&app, PopTarget::Filter { namespace, task }, &query).await
+}
+
+/// The refusal of a path that cannot be read, by all routes that have names in theirs.
+pub(crate) fn bad_path(rejection: &PathRejection) -> Failure {
+    Failure::new(StatusCode::BAD_REQUEST, format!("path: {}", rejection.body_text()))
+}
+
+fn name(field: &str, value: &str) -> Result<Arc<str>, Refused> {
+    check_name(field, value)?;
+    Ok(value.into())
+}
+
+async fn pop(app: &App, target: PopTarget, query: &Query<'_>) -> Result<Response, Failure> {
+    let request = request(app, target.clone(), query)?;
+    let group = request.group.clone();
+    match app.broker.pop(request).await {
+        Ok(answer) => Ok(response(answer, &target, group)),
+        // Existing consumers end on a 5xx here; to them an outage is a quiet queue.
+        Err(Refused::Unavailable(reason)) => {
+            tracing::debug!(reason, "pop answered empty");
+            Ok(response(PopAnswer { store_unavailable: true, ..PopAnswer::default() }, &target, group))
+        }
+        Err(refused) => Err(refused.into()),
+    }
+}
+
+fn response(answer: PopAnswer, target: &PopTarget, group: Arc<str>) -> Response {
+    let unavailable = answer.store_unavailable;
+    // A conflating consumer must be told of its policy even when there is nothing for it.
+    let told = answer.conflation || answer.conflation_conflict;
+    let mut response = if answer.count() == 0 && !told {
+        StatusCode::NO_CONTENT.into_response()
+    } else {
+        json_body(StatusCode::OK, Pieces::new(answer, target, group).into_body())
+    };
+    if unavailable {
+        response.headers_mut().insert(STORE, HeaderValue::from_static("unavailable"));
+    }
+    response
+}
+
+fn request(app: &App, target: PopTarget, query: &Query<'_>) -> Result<PopRequest, Refused> {
+    let named = query.text("consumerGroup");
+    let conflation = query.flag("conflation");
+    let auto_ack = query.flag("autoAck");
+    if conflation && named.is_none() {
+        return Err(Refused::Invalid("conflation needs a consumerGroup".into()));
+    }
+    if conflation && auto_ack {
+        return Err(Refused::Invalid("conflation cannot be combined with autoAck".into()));
+    }
+    Ok(PopRequest {
+        target,
+        group: named.map_or_else(|| Ok(app.anonymous.clone()), |group| name("consumerGroup", group))?,
+        wait: wait(app, query)?,
+        batch: query.number("batch")?.map(|n| at_most_u32(n.max(1))),
+        partitions: query.number("partitions")?.map(|n| if n <= 0 { u32::MAX } else { at_most_u32(n) }),
+        auto_ack,
+        lease_seconds: lease_seconds(query)?,
+        subscription_mode: query.text("subscriptionMode").map(str::to_owned),
+        subscription_from: query.text("subscriptionFrom").map(str::to_owned),
+        conflation,
+        autopilot: query.flag("autopilot"),
+    })
+}
+
+/// How long to wait; `timeout` is looked at only by those who wait.
+fn wait(app: &App, query: &Query<'_>) -> Result<Option<Duration>, Refused> {
+    if !query.flag("wait") {
+        return Ok(None);
+    }
+    let asked = match query.number("timeout")? {
+        None => app.config.default_wait,
+        Some(ms) => match u64::try_from(ms) {
+            Ok(ms) if ms > 0 => Duration::from_millis(ms),
+            _ => return Err(Refused::Invalid("timeout must be greater than 0".into())),
+        },
+    };
+    Ok(Some(asked.min(app.config.max_wait)))
+}
+
+/// A lease length below 1 is none at all: the queue's own applies.
+fn lease_seconds(query: &Query<'_>) -> Result<Option<u64>, Refused> {
+    let seconds = query.number("leaseSeconds")?.and_then(|n| u64::try_from(n).ok()).filter(|n| *n > 0);
+    Ok(seconds.map(|n| n.min(MAX_LEASE_SECONDS)))
+}
+
+fn at_most_u32(number: i64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,55 @@
+//! `POST /api/v1/push`.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::Response;
+use bugle_broker::{PushItem, Refused};
+use bugle_wire::{PushRequest, PushResult, PushStatus, read};
+use bytes::Bytes;
+use http::StatusCode;
+use uuid::Uuid;
+
+use crate::app::App;
+use crate::body;
+use crate::convert::{Pushes, objects};
+use crate::error::{Failure, json};
+
+pub(crate) async fn push(State(app): State<Arc<App>>, body: Body) -> Result<Response, Failure> {
+    let body = body::read(body, &app.config).await?;
+    let items = items(&body)?;
+    drop(body);
+    if items.is_empty() {
+        return Ok(json(StatusCode::CREATED, &[(); 0]));
+    }
+    let told: Vec<(Arc<str>, Option<Uuid>)> =
+        items.iter().map(|item| (item.queue.clone(), item.trace_id)).collect();
+    let pushed = app.broker.push(items).await?;
+    let results: Vec<PushResult<'_>> = pushed
+        .iter()
+        .zip(&told)
+        .enumerate()
+        .map(|(index, (pushed, (queue, trace)))| PushResult {
+            index,
+            transaction_id: std::str::from_utf8(&pushed.transaction_id).unwrap_or_default(),
+            status: if pushed.duplicate { PushStatus::Duplicate } else { PushStatus::Queued },
+            message_id: pushed.message_id,
+            partition_id: (!pushed.duplicate).then_some(pushed.lane.0),
+            trace_id: (!pushed.duplicate).then_some(*trace),
+            queue_name: queue,
+        })
+        .collect();
+    Ok(json(StatusCode::CREATED, &results))
+}
+
+/// Everything in the body, checked before any of it is sent on.
+fn items(body: &Bytes) -> Result<Vec<PushItem>, Failure> {
+    let request: PushRequest<'_> = read(body)?;
+    // An absent payload is stored as null: this is what the older suites expect.
+    let mut pushes = Pushes::new(body, "null");
+    let items = objects(&request.items, "items", "items array is required")?
+        .map(|(i, entry)| pushes.item(entry?, &|field| format!("items[{i}].{field}")))
+        .collect::<Result<_, Refused>>()?;
+    Ok(items)
+}

@@ -1,0 +1,110 @@
+//! Queues as a whole: configure and delete.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use axum::response::Response;
+use bugle_broker::{Configure, Refused, check_name};
+use bugle_wire::{ConfigureAnswer, ConfigureRequest, DeleteQueueAnswer, Field, Object, read};
+use http::StatusCode;
+
+use crate::app::App;
+use crate::body;
+use crate::convert::optional;
+use crate::error::{Failure, json};
+use crate::routes::pop::bad_path;
+
+pub(crate) async fn configure(State(app): State<Arc<App>>, body: Body) -> Result<Response, Failure> {
+    let body = body::read(body, &app.config).await?;
+    let request = request(&body)?;
+    let queue = request.queue.clone();
+    let configured = app.broker.configure(request).await?;
+    Ok(json(
+        StatusCode::OK,
+        &ConfigureAnswer {
+            configured: true,
+            queue_id: configured.queue_id,
+            partition_id: None,
+            queue: &queue,
+            namespace: &configured.namespace,
+            task: &configured.task,
+            options: &configured.options,
+            ignored: &configured.ignored,
+        },
+    ))
+}
+
+pub(crate) async fn delete(
+    State(app): State<Arc<App>>,
+    path: Result<Path<String>, PathRejection>,
+) -> Result<Response, Failure> {
+    let Path(queue) = path.map_err(|e| bad_path(&e))?;
+    let existed = app.broker.delete_queue(&queue).await?;
+    Ok(json(StatusCode::OK, &DeleteQueueAnswer { deleted: true, queue: &queue, existed }))
+}
+
+fn request(body: &[u8]) -> Result<Configure, Failure> {
+    let request: ConfigureRequest<'_> = read(body)?;
+    let Field::Is(queue) = &request.queue else {
+        return Err(Refused::Invalid("queue is required and must be a string".into()).into());
+    };
+    let at = |field: &str| field.to_owned();
+    let replace = match optional(&request.mode, "mode", &at)? {
+        None | Some("merge") => false,
+        Some("replace") => true,
+        Some(_) => return Err(Refused::Invalid("mode must be merge or replace".into()).into()),
+    };
+    let namespace = name("namespace", optional(&request.namespace, "namespace", &at)?)?;
+    let task = name("task", optional(&request.task, "task", &at)?)?;
+    name("queue", Some(queue))?;
+    let mut options = request.rest;
+    match request.options {
+        Field::Absent => {}
+        // What is nested was meant as an option for sure; it wins.
+        Field::Is(Object(nested)) => options.extend(nested),
+        Field::Wrong => return Err(Refused::Invalid("options must be an object".into()).into()),
+    }
+    Ok(Configure { queue: queue.as_ref().into(), namespace, task, options, replace })
+}
+
+/// Names in a configure request may be empty, even the queue's; otherwise they are names like any other.
+fn name(field: &str, value: Option<&str>) -> Result<Option<String>, Refused> {
+    if let Some(value) = value.filter(|value| !value.is_empty()) {
+        check_name(field, value)?;
+    }
+    Ok(value.map(str::to_owned))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn options_may_be_nested_or_not_and_nested_ones_win() {
+        let seen = request(
+            br#"{"queue":"q","namespace":null,"task":"t","leaseTime":1,"ttl":2,"options":{"leaseTime":9,"odd":null}}"#,
+        )
+        .unwrap();
+        assert_eq!(serde_json::Value::Object(seen.options), json!({"leaseTime": 9, "ttl": 2, "odd": null}));
+        assert_eq!((&*seen.queue, seen.namespace, seen.task.as_deref()), ("q", None, Some("t")));
+        assert!(!seen.replace);
+        assert!(request(br#"{"queue":"","mode":"replace"}"#).unwrap().replace);
+    }
+
+    #[test]
+    fn bad_requests_name_the_field() {
+        for (body, complaint) in [
+            ("{}", "queue is required and must be a string"),
+            (r#"{"queue":7}"#, "queue is required and must be a string"),
+            (r#"{"queue":"q","namespace":[]}"#, "namespace must be a string"),
+            (r#"{"queue":"q","options":[]}"#, "options must be an object"),
+            (r#"{"queue":"q","mode":"x"}"#, "mode must be merge or replace"),
+            (r#"{"queue":"a\u0000"}"#, "queue must not contain NUL"),
+        ] {
+            assert_eq!(request(body.as_bytes()).unwrap_err().error, complaint);
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! A connection for one caller: single statements, pipelines, and whole transactions in one round trip.
+//!
+//! The driver sends a statement when its future is first polled and matches answers in order. Polling a list of
+//! futures in order therefore sends `BEGIN … COMMIT` without waiting in between. If any part fails, the server has
+//! rolled back by the time it reads `COMMIT`.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use tokio::sync::OwnedSemaphorePermit;
+use tokio_postgres::Row;
+use tokio_postgres::types::{ToSql, Type};
+
+use crate::error::{PgError, PgErrorKind};
+use crate::pool::{Link, Shared};
+use crate::statement::{Statement, Step};
+
+/// Ask for the database's time along with a transaction when the last answer is older than this.
+const CLOCK_FRESH: Duration = Duration::from_secs(1);
+
+/// Beyond the server's own timeout, how long to wait for its answer before giving the connection up.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// How a transaction begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Begin {
+    /// Read and write, each statement seeing what was committed before it.
+    #[default]
+    Write,
+    /// Read only, all statements seeing the same moment.
+    Snapshot,
+    /// Like `Write`, for rare large work: no limit on the time of a statement.
+    Unlimited,
+}
+
+/// A connection for the caller alone; goes back to the pool when dropped.
+pub struct Conn {
+    shared: Arc<Shared>,
+    link: Option<Link>,
+    permit: Option<OwnedSemaphorePermit>,
+    /// Something is under way: a connection dropped now is closed.
+    busy: bool,
+}
+
+type Pending<'a> =
+    Pin<Box<dyn Future<Output = (Result<Vec<Row>, tokio_postgres::Error>, Instant)> + Send + 'a>>;
+
+impl Conn {
+    pub(crate) fn new(shared: Arc<Shared>, link: Link, permit: OwnedSemaphorePermit) -> Self {
+        Self { shared, link: Some(link), permit: Some(permit), busy: false }
+    }
+
+    fn link(&mut self) -> &mut Link {
+        self.link.as_mut().expect("a connection is present until dropped")
+    }
+
+    /// One statement, on its own or inside the transaction begun on this connection.
+    pub async fn query(
+        &mut self,
+        statement: &Statement,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, PgError> {
+        Ok(self.pipeline(&[Step::new(statement, params)]).await?.pop().unwrap_or_default())
+    }
+
+    /// Several statements in one round trip, each on its own or all inside the transaction begun here.
+    pub async fn pipeline(&mut self, steps: &[Step<'_>]) -> Result<Vec<Vec<Row>>, PgError> {
+        let open = self.busy;
+        let rows = self.send(None, steps, None).await?;
+        self.busy = open;
+        Ok(rows)
+    }
+
+    /// A whole transaction in one round trip. An error whose `not_applied` is set left no trace.
+    pub async fn transaction(&mut self, steps: &[Step<'_>]) -> Result<Vec<Vec<Row>>, PgError> {
+        self.transaction_as(Begin::Write, steps).await
+    }
+
+    /// The same, begun in another way.
+    pub async fn transaction_as(
+        &mut self,
+        begin: Begin,
+        steps: &[Step<'_>],
+    ) -> Result<Vec<Vec<Row>>, PgError> {
+        let rows = self.send(Some(begin), steps, Some("COMMIT")).await?;
+        self.busy = false;
+        Ok(rows)
+    }
+
+    /// Begin a transaction and run its first statements in one round trip. End it with [`Conn::commit`] or
+    /// [`Conn::rollback`]; a connection dropped before is closed.
+    pub async fn begin(&mut self, begin: Begin, steps: &[Step<'_>]) -> Result<Vec<Vec<Row>>, PgError> {
+        self.send(Some(begin), steps, None).await
+    }
+
+    /// Run the last statements of a transaction and commit it.
+    pub async fn commit(&mut self, steps: &[Step<'_>]) -> Result<Vec<Vec<Row>>, PgError> {
+        let rows = self.send(None, steps, Some("COMMIT")).await?;
+        self.busy = false;
+        Ok(rows)
+    }
+
+    /// Give a transaction up.
+    pub async fn rollback(&mut self) -> Result<(), PgError> {
+        self.send(None, &[], Some("ROLLBACK")).await?;
+        self.busy = false;
+        Ok(())
+    }
+
+    /// SQL without parameters, several statements if need be; for migrations.
+    pub async fn execute_batch(&mut self, sql: &str) -> Result<(), PgError> {
+        let open = std::mem::replace(&mut self.busy, true);
+        self.link().client.batch_execute(sql).await?;
+        self.busy = open;
+        Ok(())
+    }
+
+    /// Ask for the database's time, and learn it.
+    pub async fn ping(&mut self) -> Result<(), PgError> {
+        let shared = Arc::clone(&self.shared);
+        let sent = Instant::now();
+        let rows = self.query(&shared.clock_statement, &[]).await?;
+        learn(&shared, sent, &rows, Instant::now())
+    }
+
+    async fn prepare(&mut self, steps: &[Step<'_>]) -> Result<(), PgError> {
+        let link = self.link();
+        for step in steps {
+            if !link.prepared.contains_key(&step.statement.id) {
+                let made = link.client.prepare_typed(&step.statement.sql, step.statement.types).await?;
+                link.prepared.insert(step.statement.id, made);
+            }
+        }
+        Ok(())
+    }
+
+    /// Send everything, then collect the answers. On success `busy` is left set; the callers know what was ended.
+    async fn send(
+        &mut self,
+        begin: Option<Begin>,
+        steps: &[Step<'_>],
+        end: Option<&str>,
+    ) -> Result<Vec<Vec<Row>>, PgError> {
+        let shared = Arc::clone(&self.shared);
+        let in_transaction = self.busy;
+        self.busy = true;
+        let wants_clock = begin.is_some() && shared.clock.age().is_none_or(|age| age > CLOCK_FRESH);
+        let mut all = Vec::with_capacity(steps.len() + 1);
+        if wants_clock {
+            all.push(Step::new(&shared.clock_statement, &[]));
+        }
+        all.extend_from_slice(steps);
+        if !shared.options.pooled
+            && let Err(error) = self.prepare(&all).await
+        {
+            self.busy = in_transaction || error.breaks_connection();
+            return Err(error.harmless());
+        }
+        let limit = (begin != Some(Begin::Unlimited)).then(|| shared.options.statement_timeout + GRACE);
+        let sent = Instant::now();
+        let opening = begin.map(|b| begin_sql(b, &shared));
+        let answers = {
+            let link = self.link();
+            let running = in_order(pending(link, shared.options.pooled, opening.as_deref(), &all, end));
+            match limit {
+                None => running.await,
+                Some(limit) => tokio::time::timeout(limit, running).await.map_err(|_| {
+                    PgError::new(PgErrorKind::Timeout, "the database gave no answer in time").in_doubt()
+                })?,
+            }
+        };
+        let rows = self.judge(answers, begin.is_some(), end, in_transaction)?;
+        let mut rows = rows.into_iter();
+        if wants_clock && let Some((first, received)) = rows.next() {
+            learn(&shared, sent, &first, received)?;
+        }
+        Ok(rows.map(|(rows, _)| rows).collect())
+    }
+
+    /// Turn the answers into rows, or into the first error and what it means.
+    fn judge(
+        &mut self,
+        answers: Vec<(Result<Vec<Row>, tokio_postgres::Error>, Instant)>,
+        began: bool,
+        end: Option<&str>,
+        in_transaction: bool,
+    ) -> Result<Vec<(Vec<Row>, Instant)>, PgError> {
+        let skip = usize::from(began);
+        let last = answers.len().saturating_sub(1);
+        let mut rows = Vec::with_capacity(answers.len());
+        let mut failed: Option<PgError> = None;
+        let mut broken = false;
+        for (at, (answer, received)) in answers.into_iter().enumerate() {
+            match answer {
+                Ok(found) if at >= skip && (end.is_none() || at < last) => rows.push((found, received)),
+                Ok(_) => {}
+                Err(error) => {
+                    let error = PgError::from(error);
+                    broken |= error.breaks_connection();
+                    // A statement that the server refused means that its transaction was rolled back. A connection
+                    // that broke leaves doubt once COMMIT was sent, and for a statement that stood alone.
+                    let alone = !began && !in_transaction;
+                    let undone = if end.is_some() { at < last && error.code().is_some() } else { !alone };
+                    failed.get_or_insert(if undone { error.harmless() } else { error });
+                }
+            }
+        }
+        match failed {
+            None => Ok(rows),
+            Some(error) => {
+                // Without an end the transaction is still open and aborted: let the connection go.
+                self.busy = broken || (end.is_none() && (began || in_transaction));
+                Err(error)
+            }
+        }
+    }
+}
+
+impl Drop for Conn {
+    fn drop(&mut self) {
+        if let (Some(link), Some(permit)) = (self.link.take(), self.permit.take())
+            && !self.busy
+        {
+            self.shared.give_back(link, permit);
+        }
+    }
+}
+
+fn begin_sql(begin: Begin, shared: &Shared) -> String {
+    let mut sql = match begin {
+        Begin::Snapshot => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+        Begin::Write | Begin::Unlimited => "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",
+    }
+    .to_owned();
+    if begin == Begin::Unlimited {
+        sql.push_str("; SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0");
+    } else if shared.options.pooled {
+        // Session settings would leak to whoever gets the server connection next.
+        sql.push_str(&format!(
+            "; SET LOCAL statement_timeout = {}; SET LOCAL lock_timeout = {}",
+            shared.options.statement_timeout.as_millis(),
+            shared.options.lock_timeout.as_millis()
+        ));
+    }
+    sql
+}
+
+fn pending<'a>(
+    link: &'a Link,
+    pooled: bool,
+    opening: Option<&'a str>,
+    steps: &'a [Step<'a>],
+    end: Option<&'a str>,
+) -> Vec<Pending<'a>> {
+    let client = &link.client;
+    let plain = |sql: &'a str| -> Pending<'a> {
+        Box::pin(async move { (client.batch_execute(sql).await.map(|()| Vec::new()), Instant::now()) })
+    };
+    let mut all: Vec<Pending<'a>> = Vec::with_capacity(steps.len() + 2);
+    all.extend(opening.map(plain));
+    for step in steps {
+        all.push(if pooled {
+            let typed: Vec<(&(dyn ToSql + Sync), Type)> =
+                step.params.iter().copied().zip(step.statement.types.iter().cloned()).collect();
+            Box::pin(async move { (client.query_typed(&step.statement.sql, &typed).await, Instant::now()) })
+        } else {
+            let prepared = &link.prepared[&step.statement.id];
+            Box::pin(async move { (client.query(prepared, &step.params).await, Instant::now()) })
+        });
+    }
+    all.extend(end.map(plain));
+    all
+}
+
+/// Drive futures together, always polling them in order, so that what they send is sent in order.
+async fn in_order<T>(mut futures: Vec<Pin<Box<dyn Future<Output = T> + Send + '_>>>) -> Vec<T> {
+    let mut done: Vec<Option<T>> = futures.iter().map(|_| None).collect();
+    poll_fn(|cx| {
+        let mut waiting = false;
+        for (future, slot) in futures.iter_mut().zip(done.iter_mut()) {
+            if slot.is_none() {
+                match future.as_mut().poll(cx) {
+                    Poll::Ready(value) => *slot = Some(value),
+                    Poll::Pending => waiting = true,
+                }
+            }
+        }
+        if waiting { Poll::Pending } else { Poll::Ready(()) }
+    })
+    .await;
+    done.into_iter().flatten().collect()
+}
+
+fn learn(shared: &Shared, sent: Instant, rows: &[Row], received: Instant) -> Result<(), PgError> {
+    let micros = rows.first().map(|row| row.try_get::<_, i64>(0)).transpose()?;
+    let micros = micros.ok_or_else(|| PgError::new(PgErrorKind::Unexpected, "the database told no time"))?;
+    shared.clock.learn(sent, micros, received);
+    Ok(())
+}

@@ -1,0 +1,23 @@
+-- Move heads forward under the lanes' locks, where the guard holds (0 free, 1 head). The values compared are those of
+-- the locked rows, not of the statement's snapshot. Answers base and stamp of each segment to come.
+WITH s AS MATERIALIZED (
+    SELECT l.lane_id, l.head, l.tail, u.known, u.guard, u.count, u.greatest,
+           greatest(l.written_at, u.at) AS stamp
+    FROM {schema}.lanes l
+    JOIN unnest($3::uuid[], $4::bigint[], $5::int[], $6::int[], $7::bigint[], $8::uuid[])
+         AS u (lane_id, known, guard, count, at, greatest) ON u.lane_id = l.lane_id
+    WHERE l.bucket = $1
+    ORDER BY l.lane_id
+    FOR NO KEY UPDATE OF l
+)
+UPDATE {schema}.lanes l
+SET head = s.head + s.count,
+    written_at = s.stamp,
+    written_s = s.stamp / 1000000,
+    tail_at = coalesce(l.tail_at, s.stamp),
+    greatest = greatest(l.greatest, s.greatest),
+    writer = $2
+FROM s
+WHERE l.bucket = $1 AND l.lane_id = s.lane_id
+  AND (s.guard = 0 OR s.head = s.known)
+RETURNING l.lane_id, s.head, s.stamp

@@ -1,0 +1,37 @@
+-- Like append_lanes, with guard 2: none of the new fingerprints occurs at or above the known head. Needs the lanes
+-- locked by an earlier statement of the transaction, or segments committed meanwhile would not be seen.
+WITH s AS MATERIALIZED (
+    SELECT l.lane_id, l.head, l.tail, u.known, u.guard, u.count, u.greatest, u.a, u.b,
+           greatest(l.written_at, u.at) AS stamp
+    FROM {schema}.lanes l
+    JOIN unnest($3::uuid[], $4::bigint[], $5::int[], $6::int[], $7::bigint[], $8::uuid[], $10::int[], $11::int[])
+         AS u (lane_id, known, guard, count, at, greatest, a, b) ON u.lane_id = l.lane_id
+    WHERE l.bucket = $1
+    ORDER BY l.lane_id
+    FOR NO KEY UPDATE OF l
+)
+UPDATE {schema}.lanes l
+SET head = s.head + s.count,
+    written_at = s.stamp,
+    written_s = s.stamp / 1000000,
+    tail_at = coalesce(l.tail_at, s.stamp),
+    greatest = greatest(l.greatest, s.greatest),
+    writer = $2
+FROM s
+WHERE l.bucket = $1 AND l.lane_id = s.lane_id
+  AND CASE s.guard
+      WHEN 0 THEN true
+      WHEN 1 THEN s.head = s.known
+      ELSE s.head >= s.known AND NOT EXISTS (
+          SELECT
+          FROM {schema}.segments g
+          CROSS JOIN LATERAL unnest(g.fingerprints) WITH ORDINALITY AS f (print, n)
+          WHERE g.bucket = $1 AND g.lane_id = s.lane_id
+            AND g.base >= coalesce((
+                SELECT p.base FROM {schema}.segments p
+                WHERE p.bucket = $1 AND p.lane_id = s.lane_id AND p.base <= greatest(s.known, s.tail)
+                ORDER BY p.base DESC LIMIT 1), 0)
+            AND g.base + f.n - 1 >= greatest(s.known, s.tail)
+            AND f.print = ANY (($9::bigint[])[s.a:s.b]))
+      END
+RETURNING l.lane_id, s.head, s.stamp

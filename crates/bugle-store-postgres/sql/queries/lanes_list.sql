@@ -1,0 +1,2 @@
+-- Lanes of a queue by name.
+SELECT {lane} FROM {schema}.lanes l WHERE l.queue_id = $1 ORDER BY l.name OFFSET $2 LIMIT $3

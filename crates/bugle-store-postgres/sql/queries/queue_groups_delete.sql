@@ -1,0 +1,2 @@
+-- Delete a queue's groups.
+DELETE FROM {schema}.groups WHERE queue_id = $1

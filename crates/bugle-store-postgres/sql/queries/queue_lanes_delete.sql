@@ -1,0 +1,2 @@
+-- Delete a queue's lanes.
+DELETE FROM {schema}.lanes WHERE bucket = $1 AND queue_id = $2

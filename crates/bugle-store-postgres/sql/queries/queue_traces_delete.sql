@@ -1,0 +1,2 @@
+-- Delete a queue's traces.
+DELETE FROM {schema}.traces WHERE queue_id = $1

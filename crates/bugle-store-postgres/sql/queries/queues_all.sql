@@ -1,0 +1,2 @@
+-- All queues.
+SELECT {queue} FROM {schema}.queues q ORDER BY q.name

@@ -1,0 +1,28 @@
+-- Compare-and-set of cursors on their epoch, locked in ascending order.
+WITH s AS MATERIALIZED (
+    SELECT u.*
+    FROM {schema}.cursors c
+    JOIN unnest($3::uuid[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::uuid[], $9::bigint[], $10::bigint[],
+            $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[])
+         AS u (lane_id, group_name, expect, epoch, committed, lease_id, lease_until, lease_end,
+            attempts, deliveries, not_before, served_at, consumed)
+      ON c.lane_id = u.lane_id AND c.group_name = u.group_name AND c.epoch = u.expect
+    WHERE c.bucket = $1
+    ORDER BY c.lane_id, c.group_name
+    FOR NO KEY UPDATE OF c
+)
+UPDATE {schema}.cursors c
+SET epoch = s.epoch,
+    committed = s.committed,
+    lease_id = s.lease_id,
+    lease_until = s.lease_until,
+    lease_end = s.lease_end,
+    attempts = s.attempts,
+    deliveries = s.deliveries,
+    not_before = s.not_before,
+    served_at = s.served_at,
+    consumed = s.consumed,
+    writer = $2
+FROM s
+WHERE c.bucket = $1 AND c.lane_id = s.lane_id AND c.group_name = s.group_name
+RETURNING c.lane_id, c.group_name

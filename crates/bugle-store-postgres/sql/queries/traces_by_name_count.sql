@@ -1,0 +1,2 @@
+-- How many traces have a name.
+SELECT count(*) FROM {schema}.trace_names n WHERE n.name = $1

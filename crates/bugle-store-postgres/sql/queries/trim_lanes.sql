@@ -1,0 +1,18 @@
+-- Move tails forward. Needs the lanes locked by an earlier statement, so that the oldest kept segment is seen.
+WITH s AS MATERIALIZED (
+    SELECT l.lane_id, l.head, l.tail, least(greatest(l.tail, u.target), l.head) AS next
+    FROM {schema}.lanes l
+    JOIN unnest($2::uuid[], $3::bigint[]) AS u (lane_id, target) ON u.lane_id = l.lane_id
+    WHERE l.bucket = $1
+    ORDER BY l.lane_id
+    FOR NO KEY UPDATE OF l
+)
+UPDATE {schema}.lanes l
+SET tail = s.next,
+    tail_at = CASE WHEN s.next < s.head THEN (
+        SELECT g.created_at FROM {schema}.segments g
+        WHERE g.bucket = $1 AND g.lane_id = s.lane_id AND g.base <= s.next
+        ORDER BY g.base DESC LIMIT 1) END
+FROM s
+WHERE l.bucket = $1 AND l.lane_id = s.lane_id AND s.next > s.tail
+RETURNING l.lane_id, s.next - s.tail

@@ -1,0 +1,62 @@
+//! Lanes of queues: creation and listing.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use bugle_pg::{PgError, Step};
+use bugle_store::{Lane, LaneError, LaneId, NewLane, Page, QueueId, Unavailable};
+use uuid::Uuid;
+
+use crate::append::lanes_by_id;
+use crate::row::{lane, limit, to_text};
+use crate::store::{PostgresStore, Tries, retry, unavailable};
+
+impl PostgresStore {
+    pub(crate) async fn ensure_all(
+        &self,
+        batch: Vec<NewLane>,
+    ) -> Result<Vec<Result<Lane, LaneError>>, Unavailable> {
+        let wanted: Vec<(LaneId, NewLane)> =
+            batch.into_iter().map(|new| (LaneId::derive(new.queue, &new.name), new)).collect();
+        let mut lanes: HashMap<Uuid, Lane> = HashMap::new();
+        for (bucket, items) in self.by_bucket(&wanted, |(id, _)| *id) {
+            lanes.extend(retry!(Tries::question(), self.ensure_once(bucket, &items)).map_err(unavailable)?);
+        }
+        let answer = |(id, new): &(LaneId, NewLane)| match lanes.get(&id.0) {
+            None => Err(LaneError::NoQueue),
+            Some(lane) if lane.name != new.name || lane.queue != new.queue => {
+                Err(LaneError::Collision(lane.name.clone()))
+            }
+            Some(lane) => Ok(lane.clone()),
+        };
+        Ok(wanted.iter().map(answer).collect())
+    }
+
+    async fn ensure_once(
+        &self,
+        bucket: i32,
+        items: &[(usize, &(LaneId, NewLane))],
+    ) -> Result<HashMap<Uuid, Lane>, PgError> {
+        let ids: Vec<Uuid> = items.iter().map(|(_, (id, _))| id.0).collect();
+        let queues: Vec<Uuid> = items.iter().map(|(_, (_, new))| new.queue.0).collect();
+        let names: Vec<Cow<'_, str>> = items.iter().map(|(_, (_, new))| to_text(&new.name)).collect();
+        let times: Vec<i64> = items.iter().map(|(_, (_, new))| new.now.0).collect();
+        let steps = [
+            Step::new(&self.sql.lanes_insert, &[&bucket, &ids, &queues, &names, &times]),
+            Step::new(&self.sql.lanes_by_id, &[&bucket, &ids]),
+        ];
+        let rows = self.pool.get().await?.transaction(&steps).await?;
+        lanes_by_id(&rows[1])
+    }
+
+    pub(crate) async fn list_lanes(&self, queue: QueueId, page: Page) -> Result<Vec<Lane>, Unavailable> {
+        retry!(Tries::question(), self.list_lanes_once(queue, page)).map_err(unavailable)
+    }
+
+    async fn list_lanes_once(&self, queue: QueueId, page: Page) -> Result<Vec<Lane>, PgError> {
+        let (offset, most) = (limit(page.offset), limit(page.limit));
+        let mut conn = self.pool.get().await?;
+        let rows = conn.query(&self.sql.lanes_list, &[&queue.0, &offset, &most]).await?;
+        rows.iter().map(|row| lane(row, 0)).collect()
+    }
+}

@@ -1,0 +1,92 @@
+//! How the engine is opened, and why that can fail.
+
+use bugle_pg::{ConfigError, MigrateError, PgError, PoolOptions, SchemaError};
+
+/// What PostgreSQL has beyond the portable subset. Nothing here is needed for correctness; each can be switched off for
+/// databases that lack it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extras {
+    /// `SKIP LOCKED`: background work passes by rows in use instead of waiting.
+    pub skip_locked: bool,
+    /// Server-side functions. None is used yet.
+    pub functions: bool,
+    /// Advisory locks. None is used yet: migrations take a table lock.
+    pub advisory_locks: bool,
+    /// LISTEN and NOTIFY. Not used by the store itself.
+    pub listen: bool,
+}
+
+impl Extras {
+    /// The portable subset only.
+    pub const NONE: Self =
+        Self { skip_locked: false, functions: false, advisory_locks: false, listen: false };
+}
+
+impl Default for Extras {
+    fn default() -> Self {
+        Self { skip_locked: true, functions: true, advisory_locks: true, listen: true }
+    }
+}
+
+/// How to open the engine.
+#[derive(Clone)]
+pub struct PostgresOptions {
+    /// `postgres://…`, see [`bugle_pg::Config::parse`].
+    pub dsn: String,
+    /// The connections; `pooled` in it switches to unnamed statements for poolers in transaction mode.
+    pub pool: PoolOptions,
+    /// Schema that holds all tables; created if it does not exist.
+    pub schema: String,
+    /// Number of buckets of a new installation; an existing one keeps its own.
+    pub buckets: u32,
+    /// What to use beyond the portable subset.
+    pub extras: Extras,
+}
+
+impl PostgresOptions {
+    /// Defaults for this address.
+    pub fn new(dsn: impl Into<String>) -> Self {
+        Self {
+            dsn: dsn.into(),
+            pool: PoolOptions::default(),
+            schema: "bugle".to_owned(),
+            buckets: 1,
+            extras: Extras::default(),
+        }
+    }
+}
+
+impl std::fmt::Debug for PostgresOptions {
+    /// Everything but the address, which may hold a password.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PostgresOptions")
+            .field("pool", &self.pool)
+            .field("schema", &self.schema)
+            .field("buckets", &self.buckets)
+            .field("extras", &self.extras)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why the engine cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The address is wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The schema's name is wrong.
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
+    /// The tables cannot be brought up to date.
+    #[error(transparent)]
+    Migrate(#[from] MigrateError),
+    /// The database does not answer as it should.
+    #[error("database: {0}")]
+    Database(#[from] PgError),
+    /// The number of buckets is out of range.
+    #[error("buckets: {0} is not between 1 and 1024")]
+    Buckets(u32),
+    /// The database cannot keep all text.
+    #[error("the database's encoding is {0}, it must be UTF8")]
+    Encoding(String),
+}

@@ -1,0 +1,127 @@
+//! What removes old things: trims of lanes, aged lanes to trim, expiry of whatever nobody needs any more.
+
+use std::collections::{BTreeMap, HashMap};
+
+use bugle_pg::{Begin, PgError, Step};
+use bugle_store::{Aged, AgedLane, Expire, Lane, Position, Timestamp, Trim, Unavailable};
+use uuid::Uuid;
+
+use crate::row::{LANE_COLUMNS, get, lane, limit};
+use crate::store::{PostgresStore, Tries, retry, unavailable};
+
+impl PostgresStore {
+    pub(crate) async fn trim_all(&self, batch: Vec<Trim>) -> Result<Vec<u64>, Unavailable> {
+        let mut removed: HashMap<Uuid, u64> = HashMap::new();
+        for (bucket, items) in self.by_bucket(&batch, |t| t.lane) {
+            let mut targets: BTreeMap<Uuid, i64> = BTreeMap::new();
+            for (_, trim) in items {
+                let target = targets.entry(trim.lane.0).or_default();
+                *target = limit(trim.to).max(*target);
+            }
+            removed.extend(retry!(Tries::change(), self.trim_once(bucket, &targets)).map_err(unavailable)?);
+        }
+        // A lane named twice is trimmed once, and counted once.
+        Ok(batch.iter().map(|trim| removed.remove(&trim.lane.0).unwrap_or(0)).collect())
+    }
+
+    async fn trim_once(
+        &self,
+        bucket: i32,
+        targets: &BTreeMap<Uuid, i64>,
+    ) -> Result<HashMap<Uuid, u64>, PgError> {
+        let (lanes, to): (Vec<Uuid>, Vec<i64>) = targets.iter().map(|(lane, to)| (*lane, *to)).unzip();
+        let steps = [
+            Step::new(&self.sql.lanes_lock, &[&bucket, &lanes]),
+            Step::new(&self.sql.trim_lanes, &[&bucket, &lanes, &to]),
+            Step::new(&self.sql.trim_segments, &[&bucket, &lanes]),
+        ];
+        let rows = self.pool.get().await?.transaction(&steps).await?;
+        rows[1].iter().map(|row| Ok((get(row, 0)?, get::<i64>(row, 1)? as u64))).collect()
+    }
+
+    pub(crate) async fn aged_lanes(&self, query: Aged) -> Result<Vec<AgedLane>, Unavailable> {
+        retry!(Tries::question(), self.aged_once(&query)).map_err(unavailable)
+    }
+
+    async fn aged_once(&self, query: &Aged) -> Result<Vec<AgedLane>, PgError> {
+        let buckets = self.all_buckets();
+        let after = query.after.map(|lane| lane.0);
+        let most = limit(query.limit);
+        let steps: Vec<Step<'_>> = buckets
+            .iter()
+            .map(|b| Step::new(&self.sql.aged, &[b, &query.queue.0, &query.before.0, &after, &most]))
+            .collect();
+        let answers = self.pool.get().await?.pipeline(&steps).await?;
+        let mut found: Vec<(Lane, Option<i64>)> = Vec::new();
+        for row in answers.iter().flatten() {
+            found.push((lane(row, 0)?, get(row, LANE_COLUMNS)?));
+        }
+        found.sort_unstable_by_key(|(lane, _)| lane.id);
+        found.truncate(query.limit);
+        // The first offset stamped at the time or later is the first stamped after the moment before it.
+        let before = Timestamp(query.before.0.saturating_sub(1));
+        let wanted: Vec<Position> =
+            found.iter().map(|(lane, _)| Position { lane: lane.id, at: before }).collect();
+        let cuts = self.position_once(&wanted).await?;
+        let aged = found.into_iter().zip(cuts).map(|((lane, slowest), cut)| AgedLane {
+            // The lane was read a moment earlier: never answer a cut outside of it.
+            cut: cut.clamp(lane.tail, lane.head),
+            slowest: slowest.map(|s| s as u64),
+            lane,
+        });
+        Ok(aged.filter(|a| a.cut > a.lane.tail).collect())
+    }
+
+    pub(crate) async fn expire_some(&self, what: Expire, most: usize) -> Result<u64, Unavailable> {
+        let removed = match what {
+            Expire::DeadLetters(before) => retry!(Tries::change(), self.expire_dead(before, most)),
+            Expire::Traces(before) => retry!(Tries::change(), self.expire_traces(before, most)),
+            Expire::Lanes(before) => self.expire_lanes(before, most).await,
+        };
+        removed.map_err(unavailable)
+    }
+
+    async fn expire_dead(&self, before: Timestamp, most: usize) -> Result<u64, PgError> {
+        let most = limit(most);
+        let step = Step::new(&self.sql.expire_dead, &[&before.0, &most]);
+        let rows = self.pool.get().await?.transaction(&[step]).await?;
+        Ok(rows[0].len() as u64)
+    }
+
+    async fn expire_traces(&self, before: Timestamp, most: usize) -> Result<u64, PgError> {
+        let most = limit(most);
+        let mut conn = self.pool.get().await?;
+        let rows =
+            conn.begin(Begin::Write, &[Step::new(&self.sql.expire_traces, &[&before.0, &most])]).await?;
+        let ids: Vec<Uuid> = rows[0].iter().map(|row| get(row, 0)).collect::<Result<_, _>>()?;
+        conn.commit(&[Step::new(&self.sql.expire_trace_names, &[&ids])]).await?;
+        Ok(ids.len() as u64)
+    }
+
+    async fn expire_lanes(&self, before: Timestamp, most: usize) -> Result<u64, PgError> {
+        let mut removed = 0;
+        for bucket in self.all_buckets() {
+            let left = most - removed;
+            if left == 0 {
+                break;
+            }
+            removed += retry!(Tries::change(), self.expire_lanes_once(bucket, before, left))?;
+        }
+        Ok(removed as u64)
+    }
+
+    /// Locked first: nobody can write to or read from a lane that is about to go.
+    async fn expire_lanes_once(&self, bucket: i32, before: Timestamp, most: usize) -> Result<usize, PgError> {
+        let most = limit(most);
+        let mut conn = self.pool.get().await?;
+        let pick = Step::new(&self.sql.expire_lanes_pick, &[&bucket, &before.0, &most]);
+        let rows = conn.begin(Begin::Write, &[pick]).await?;
+        let lanes: Vec<Uuid> = rows[0].iter().map(|row| get(row, 0)).collect::<Result<_, _>>()?;
+        let steps = [
+            Step::new(&self.sql.expire_lanes_cursors, &[&bucket, &lanes]),
+            Step::new(&self.sql.expire_lanes, &[&bucket, &lanes]),
+        ];
+        let rows = conn.commit(&steps).await?;
+        Ok(rows[1].len())
+    }
+}

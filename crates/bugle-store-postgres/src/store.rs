@@ -1,0 +1,194 @@
+//! The engine itself: opening, buckets, retries.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bugle_pg::{Conn, Migration, PgError, Pool, Schema, Step, migrate};
+use bugle_store::{LaneId, Now, Timestamp, Unavailable};
+use uuid::Uuid;
+
+use crate::options::{OpenError, PostgresOptions};
+use crate::row::{get, unexpected};
+use crate::sql::Sql;
+
+const MIGRATIONS: &[Migration] =
+    &[Migration { version: 1, name: "tables", sql: include_str!("../sql/migrations/0001_tables.sql") }];
+
+/// Ask for the database's time when nothing was heard of it for so long.
+const CLOCK_STALE: Duration = Duration::from_secs(30);
+
+/// How often a call is tried when it certainly changed nothing.
+const TRIES: u32 = 3;
+
+/// Transactions of one call that run at the same time, each on its own connection.
+pub(crate) const PARALLEL: usize = 4;
+
+/// A store in PostgreSQL.
+pub struct PostgresStore {
+    pub(crate) pool: Pool,
+    pub(crate) sql: Sql,
+    buckets: u32,
+    asking: Arc<AtomicBool>,
+}
+
+impl PostgresStore {
+    /// Connect, bring the tables up to date, and learn the time.
+    pub async fn open(options: PostgresOptions) -> Result<Arc<Self>, OpenError> {
+        if !(1..=1024).contains(&options.buckets) {
+            return Err(OpenError::Buckets(options.buckets));
+        }
+        let config = bugle_pg::Config::parse(&options.dsn)?;
+        let schema = Schema::new(&options.schema)?;
+        let sql = Sql::new(&schema, options.extras);
+        let pool = Pool::new(config, options.pool);
+        migrate(&pool, &schema, MIGRATIONS).await?;
+        let mut conn = pool.get().await?;
+        let (buckets, encoding) = meta(&mut conn, &sql, options.buckets).await?;
+        if encoding != "UTF8" {
+            return Err(OpenError::Encoding(encoding));
+        }
+        if buckets != options.buckets {
+            tracing::warn!(
+                asked = options.buckets,
+                stored = buckets,
+                "the number of buckets is fixed at install"
+            );
+        }
+        conn.ping().await?;
+        drop(conn);
+        Ok(Arc::new(Self { pool, sql, buckets, asking: Arc::default() }))
+    }
+
+    /// Number of buckets of this installation.
+    pub fn buckets(&self) -> u32 {
+        self.buckets
+    }
+
+    /// All buckets, ascending.
+    pub(crate) fn all_buckets(&self) -> Vec<i32> {
+        (0..self.buckets as i32).collect()
+    }
+
+    /// The bucket of a lane.
+    pub(crate) fn bucket(&self, lane: LaneId) -> i32 {
+        lane.bucket(self.buckets) as i32
+    }
+
+    /// Items with their place in the batch, by the bucket of their lane, ascending.
+    pub(crate) fn by_bucket<'a, T>(
+        &self,
+        items: &'a [T],
+        lane: impl Fn(&T) -> LaneId,
+    ) -> BTreeMap<i32, Vec<(usize, &'a T)>> {
+        let mut out: BTreeMap<i32, Vec<(usize, &'a T)>> = BTreeMap::new();
+        for (i, item) in items.iter().enumerate() {
+            out.entry(self.bucket(lane(item))).or_default().push((i, item));
+        }
+        out
+    }
+
+    /// End a change of the catalog: count it if it changed anything.
+    pub(crate) async fn finish(&self, conn: &mut Conn, changed: bool) -> Result<bool, PgError> {
+        if changed {
+            conn.commit(&[Step::new(&self.sql.catalog_bump, &[])]).await?;
+        } else {
+            conn.rollback().await?;
+        }
+        Ok(changed)
+    }
+
+    /// The database's time; asks for it in the background when the last answer is old.
+    pub(crate) fn time(&self) -> Now {
+        let clock = self.pool.clock();
+        if clock.age().is_none_or(|age| age > CLOCK_STALE) && !self.asking.swap(true, Ordering::AcqRel) {
+            self.ask_for_time();
+        }
+        let bounds = clock.now();
+        Now { earliest: Timestamp(bounds.earliest), latest: Timestamp(bounds.latest) }
+    }
+
+    fn ask_for_time(&self) {
+        let (pool, asking) = (self.pool.clone(), Arc::clone(&self.asking));
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            asking.store(false, Ordering::Release);
+            return;
+        };
+        runtime.spawn(async move {
+            let asked = async { pool.get().await?.ping().await };
+            if let Err(error) = asked.await {
+                tracing::debug!(%error, "the database's time could not be asked");
+            }
+            asking.store(false, Ordering::Release);
+        });
+    }
+}
+
+async fn meta(conn: &mut Conn, sql: &Sql, buckets: u32) -> Result<(u32, String), PgError> {
+    let mut rows = conn.query(&sql.meta_get, &[]).await?;
+    if rows.is_empty() {
+        conn.query(&sql.meta_insert, &[&(buckets as i32)]).await?;
+        rows = conn.query(&sql.meta_get, &[]).await?;
+    }
+    let row = rows.first().ok_or_else(|| unexpected("the meta table is empty"))?;
+    let stored = u32::try_from(get::<i32>(row, 0)?).map_err(|_| unexpected("negative number of buckets"))?;
+    Ok((stored, get(row, 1)?))
+}
+
+/// A random mark for the rows that one call changes.
+pub(crate) fn mark() -> i64 {
+    Uuid::new_v4().as_u64_pair().0 as i64 ^ Uuid::new_v4().as_u64_pair().1 as i64
+}
+
+/// An outage, as the contract tells it.
+pub(crate) fn unavailable(error: PgError) -> Unavailable {
+    Unavailable::new(error.to_string())
+}
+
+/// Counts the tries of one call.
+pub(crate) struct Tries {
+    left: u32,
+    idempotent: bool,
+}
+
+impl Tries {
+    /// For a change: tried again only if it certainly did not happen.
+    pub(crate) fn change() -> Self {
+        Self { left: TRIES - 1, idempotent: false }
+    }
+
+    /// For a question, or a change that can be repeated.
+    pub(crate) fn question() -> Self {
+        Self { left: TRIES - 1, idempotent: true }
+    }
+
+    /// Whether to try again; waits a little, differently each time, so that those who collided part.
+    pub(crate) async fn again(&mut self, error: &PgError) -> bool {
+        if self.left == 0 || !error.is_retryable() || !(self.idempotent || error.not_applied()) {
+            return false;
+        }
+        self.left -= 1;
+        let random = u64::from(mark() as u8) % 20;
+        tokio::time::sleep(Duration::from_millis(5 + random)).await;
+        true
+    }
+}
+
+/// Run a call again while [`Tries`] allows it.
+macro_rules! retry {
+    ($tries:expr, $work:expr) => {{
+        let mut tries = $tries;
+        loop {
+            match $work.await {
+                Ok(value) => break Ok(value),
+                Err(error) => {
+                    if !tries.again(&error).await {
+                        break Err(error);
+                    }
+                }
+            }
+        }
+    }};
+}
+pub(crate) use retry;

@@ -1,0 +1,131 @@
+//! `POST /api/v1/push`.
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::field::{List, Raw, Text};
+
+/// `{"items": [...]}`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct PushRequest<'a> {
+    /// The messages.
+    #[serde(borrow)]
+    pub items: List<PushEntry<'a>>,
+}
+
+/// One message.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PushEntry<'a> {
+    /// Required.
+    #[serde(borrow)]
+    pub queue: Text<'a>,
+    /// `Default` if absent.
+    #[serde(borrow)]
+    pub partition: Text<'a>,
+    /// Any JSON.
+    #[serde(borrow)]
+    pub payload: Raw<'a>,
+    /// Minted by the server if absent or empty.
+    #[serde(borrow)]
+    pub transaction_id: Text<'a>,
+    /// A UUID.
+    #[serde(borrow)]
+    pub trace_id: Text<'a>,
+}
+
+/// What became of one message. The mixed casing is the contract.
+#[derive(Clone, Debug, Serialize)]
+pub struct PushResult<'a> {
+    /// Position in the request.
+    pub index: usize,
+    /// As sent, or minted.
+    pub transaction_id: &'a str,
+    /// Stored or not.
+    pub status: PushStatus,
+    /// Of the stored message; a duplicate tells the original's.
+    pub message_id: Uuid,
+    /// Not told for duplicates.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub partition_id: Option<Uuid>,
+    /// Not told for duplicates; `null` if the message has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace_id: Option<Option<Uuid>>,
+    /// Queue name.
+    #[serde(rename = "queueName")]
+    pub queue_name: &'a str,
+}
+
+/// Whether a message was stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PushStatus {
+    /// It was.
+    Queued,
+    /// Its transaction id was there already.
+    Duplicate,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::field::{Field, Object};
+    use crate::read;
+
+    #[test]
+    fn payload_bytes_are_kept_as_sent() {
+        for payload in [
+            "null",
+            "1.0",
+            "1e400",
+            "-0.0",
+            "123456789012345678901234567890",
+            r#"{"a":1,"a":2, "\u0000":"\ud83d\ude00\u00e9é"}"#,
+            "[ 1 ,2]",
+        ] {
+            let body = format!(r#"{{"items":[{{"queue":"q","payload":  {payload}  }}]}}"#);
+            let request: PushRequest<'_> = read(body.as_bytes()).unwrap();
+            let Field::Is(items) = request.items else { panic!("items") };
+            let Field::Is(Object(item)) = &items[0] else { panic!("item") };
+            assert_eq!(item.payload.0.unwrap().get(), payload);
+        }
+    }
+
+    #[test]
+    fn a_missing_payload_is_told_from_null() {
+        let request: PushRequest<'_> = read(br#"{"items":[{"queue":"q"}]}"#).unwrap();
+        let Field::Is(items) = request.items else { panic!("items") };
+        let Field::Is(Object(item)) = &items[0] else { panic!("item") };
+        assert!(item.payload.0.is_none());
+        assert_eq!(item.partition, Field::Absent);
+    }
+
+    #[test]
+    fn results_are_spelled_as_the_contract_says() {
+        let id = Uuid::nil();
+        let queued = PushResult {
+            index: 0,
+            transaction_id: "t",
+            status: PushStatus::Queued,
+            message_id: id,
+            partition_id: Some(id),
+            trace_id: Some(None),
+            queue_name: "q",
+        };
+        let duplicate = PushResult {
+            status: PushStatus::Duplicate,
+            partition_id: None,
+            trace_id: None,
+            ..queued.clone()
+        };
+        assert_eq!(
+            serde_json::to_string(&queued).unwrap(),
+            r#"{"index":0,"transaction_id":"t","status":"queued","message_id":"00000000-0000-0000-0000-000000000000","partition_id":"00000000-0000-0000-0000-000000000000","trace_id":null,"queueName":"q"}"#
+        );
+        assert_eq!(
+            serde_json::to_string(&duplicate).unwrap(),
+            r#"{"index":0,"transaction_id":"t","status":"duplicate","message_id":"00000000-0000-0000-0000-000000000000","queueName":"q"}"#
+        );
+    }
+}

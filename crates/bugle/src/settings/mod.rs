@@ -1,0 +1,15 @@
+//! Settings in two stages: what was said ([`Raw`], every field optional, from four sources), then what it means
+//! ([`Settings`], complete and checked). Only the first stage knows where a value came from, only the second is used.
+//!
+//! Modules in reading order; each uses only those above it.
+
+mod amount;
+mod checked;
+mod old;
+mod raw;
+mod sources;
+
+pub(crate) use amount::{Range, Size, Span};
+pub(crate) use checked::{Settings, StoreSettings};
+pub(crate) use raw::{LogFormat, Raw};
+pub(crate) use sources::{ServeArgs, Sources};

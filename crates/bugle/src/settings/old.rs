@@ -1,0 +1,149 @@
+//! Environment names of other servers of this protocol: some are aliases, the rest are named in one warning, so that
+//! nobody believes a setting to be in force that is not.
+
+use std::time::Duration;
+
+use anyhow::{Result, anyhow};
+
+use super::amount::Span;
+use super::raw::Raw;
+
+/// Reads environment variables; empty counts as unset.
+pub(crate) type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// Names that are known and have no effect here. A trailing `*` stands for any rest.
+const WITHOUT_EFFECT: &[&str] = &[
+    "PORT",
+    "HOST",
+    "WORKER_ID",
+    "NUM_WORKERS",
+    "WEBAPP_ROOT",
+    "LOG_LEVEL",
+    "PG_HOST",
+    "PG_PORT",
+    "PG_USER",
+    "PG_PASSWORD",
+    "PG_DB",
+    "PG_USE_SSL",
+    "PG_SSL_REJECT_UNAUTHORIZED",
+    "DB_POOL_SIZE",
+    "DB_IDLE_TIMEOUT",
+    "DB_CONNECTION_TIMEOUT",
+    "DB_STATEMENT_TIMEOUT",
+    "DB_LOCK_TIMEOUT",
+    "DB_TCP_USER_TIMEOUT_MS",
+    "DB_KEEPALIVES_IDLE",
+    "DB_KEEPALIVES_INTERVAL",
+    "DB_KEEPALIVES_COUNT",
+    "LIBQUEEN_INFLIGHT_DEADLINE_MS",
+    "DB_THREAD_POOL_SERVICE_THREADS",
+    "QUEUE_BACKOFF_CLEANUP_THRESHOLD",
+    "RESPONSE_TIMER_INTERVAL_MS",
+    "RESPONSE_BATCH_SIZE",
+    "RESPONSE_BATCH_MAX",
+    "SIDECAR_*",
+    "QUEEN_*",
+    "RETENTION_BATCH_SIZE",
+    "PARTITION_CLEANUP_DAYS",
+    "METRICS_RETENTION_DAYS",
+    "EVICTION_BATCH_SIZE",
+    "METRICS_SAMPLE_INTERVAL_MS",
+    "METRICS_AGGREGATE_INTERVAL_S",
+    "STATS_INTERVAL_MS",
+    "STATS_RECONCILE_INTERVAL_MS",
+    "STATS_HISTORY_RETENTION_DAYS",
+    "PARTITION_LOOKUP_RECONCILE_INTERVAL_MS",
+    "PARTITION_LOOKUP_RECONCILE_LOOKBACK_SECONDS",
+    "FILE_BUFFER_DIR",
+    "FILE_BUFFER_FLUSH_MS",
+    "FILE_BUFFER_MAX_BATCH",
+    "FILE_BUFFER_EVENTS_PER_FILE",
+];
+
+/// What the old names say.
+pub(crate) fn read(env: Env<'_>) -> Result<Raw> {
+    Ok(Raw {
+        default_subscription_mode: env("DEFAULT_SUBSCRIPTION_MODE"),
+        default_timeout: millis(env, "DEFAULT_TIMEOUT")?,
+        default_batch: number(env, "DEFAULT_BATCH_SIZE")?,
+        pop_wait_initial: millis(env, "POP_WAIT_INITIAL_INTERVAL_MS")?,
+        pop_wait_threshold: number(env, "POP_WAIT_BACKOFF_THRESHOLD")?,
+        pop_wait_multiplier: number(env, "POP_WAIT_BACKOFF_MULTIPLIER")?,
+        pop_wait_max: millis(env, "POP_WAIT_MAX_INTERVAL_MS")?,
+        retention_interval: millis(env, "RETENTION_INTERVAL")?,
+        eviction_interval: millis(env, "EVICTION_INTERVAL")?,
+        encryption_key: env("QUEEN_ENCRYPTION_KEY"),
+        ..Raw::default()
+    })
+}
+
+/// The one warning about names in `set` that do nothing here, if there are any.
+pub(crate) fn warning(set: impl Iterator<Item = String>) -> Option<String> {
+    let (mut idle, mut auth) = (Vec::new(), Vec::new());
+    for name in set {
+        if name.starts_with("JWT_") {
+            auth.push(name);
+        } else if name != "QUEEN_ENCRYPTION_KEY" && WITHOUT_EFFECT.iter().any(|known| matches(known, &name)) {
+            idle.push(name);
+        }
+    }
+    idle.sort();
+    auth.sort();
+    let idle = (!idle.is_empty()).then(|| format!("set but without effect here: {}", idle.join(", ")));
+    let auth = (!auth.is_empty()).then(|| {
+        format!(
+            "accepted, but there is no authentication yet, so every request is let in: {}",
+            auth.join(", ")
+        )
+    });
+    match (idle, auth) {
+        (None, None) => None,
+        (idle, auth) => Some(idle.into_iter().chain(auth).collect::<Vec<_>>().join("; ")),
+    }
+}
+
+fn matches(known: &str, name: &str) -> bool {
+    known.strip_suffix('*').map_or(known == name, |prefix| name.starts_with(prefix))
+}
+
+fn number<T: std::str::FromStr>(env: Env<'_>, name: &str) -> Result<Option<T>> {
+    let Some(text) = env(name) else { return Ok(None) };
+    text.trim().parse().map(Some).map_err(|_| anyhow!("{name} must be a number"))
+}
+
+fn millis(env: Env<'_>, name: &str) -> Result<Option<Span>> {
+    Ok(number(env, name)?.map(|ms| Span(Duration::from_millis(ms))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_names_are_read_in_their_own_units() {
+        let env = |name: &str| match name {
+            "DEFAULT_TIMEOUT" => Some("5000".into()),
+            "RETENTION_INTERVAL" => Some("2000".into()),
+            "DEFAULT_BATCH_SIZE" => Some("7".into()),
+            "POP_WAIT_BACKOFF_MULTIPLIER" => Some("2.5".into()),
+            _ => None,
+        };
+        let raw = read(&env).unwrap();
+        assert_eq!(raw.default_timeout, Some(Span(Duration::from_secs(5))));
+        assert_eq!(raw.retention_interval, Some(Span(Duration::from_secs(2))));
+        assert_eq!((raw.default_batch, raw.pop_wait_multiplier), (Some(7), Some(2.5)));
+        let error = read(&|name| (name == "EVICTION_INTERVAL").then(|| "soon".into())).unwrap_err();
+        assert_eq!(error.to_string(), "EVICTION_INTERVAL must be a number");
+    }
+
+    #[test]
+    fn names_without_effect_are_told_in_one_warning() {
+        let told = |names: &[&str]| warning(names.iter().map(|n| (*n).to_owned()));
+        assert_eq!(told(&["PATH", "DEFAULT_TIMEOUT", "QUEEN_ENCRYPTION_KEY", "BUGLE_LISTEN"]), None);
+        let text = told(&["SIDECAR_POOL_SIZE", "PG_HOST", "QUEEN_UDP_PEERS", "JWT_ENABLED", "HOME"]).unwrap();
+        assert!(
+            text.starts_with("set but without effect here: PG_HOST, QUEEN_UDP_PEERS, SIDECAR_POOL_SIZE; ")
+        );
+        assert!(text.contains("no authentication yet") && text.ends_with("JWT_ENABLED"));
+    }
+}

@@ -1,0 +1,202 @@
+//! Every setting there is, as it may be said: a flag, an environment variable and a TOML key of the same name.
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+use super::amount::{Range, Size, Span};
+
+/// How logs are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum LogFormat {
+    /// Lines for people.
+    #[default]
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+/// One list, from which flags, variables, keys and the merging of sources are made.
+macro_rules! raw {
+    ($($(#[$meta:meta])* $name:ident: $type:ty, $env:literal;)*) => {
+        /// What one source says. `None` = nothing.
+        #[derive(Clone, Debug, Default, PartialEq, clap::Args, Serialize, Deserialize)]
+        #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+        pub(crate) struct Raw {
+            $(
+                $(#[$meta])*
+                #[arg(long, env = $env, hide_env_values = true)]
+                #[serde(skip_serializing_if = "Option::is_none")]
+                pub(crate) $name: Option<$type>,
+            )*
+        }
+
+        impl Raw {
+            /// What this source says, and where it is silent, `lower`.
+            pub(crate) fn or(self, lower: Self) -> Self {
+                Self { $($name: self.$name.or(lower.$name),)* }
+            }
+        }
+    };
+}
+
+raw! {
+    /// Address to listen on [default: 127.0.0.1:6632]
+    ///
+    /// Port 0 takes a free port. Beyond loopback --insecure is needed, because there is no authentication yet.
+    #[arg(value_name = "HOST:PORT")]
+    listen: String, "BUGLE_LISTEN";
+    /// Listen beyond loopback although anybody who can connect may read and write everything
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    insecure: bool, "BUGLE_INSECURE";
+    /// Where messages are kept: `embedded` or a postgres:// address [default: embedded]
+    ///
+    /// The address takes libpq's sslmode (up to verify-full), sslrootcert, sslcert and sslkey.
+    #[arg(value_name = "embedded|postgres://…")]
+    store: String, "BUGLE_STORE";
+    /// File to read --store from, since an address may carry a password
+    #[arg(value_name = "FILE")]
+    store_file: PathBuf, "BUGLE_STORE_FILE";
+    /// Data directory of the embedded store [default: ./bugle-data]
+    #[arg(value_name = "DIR")]
+    data_dir: PathBuf, "BUGLE_DATA_DIR";
+    /// Keys for queues with encryptionEnabled: 64 hex digits, or id:hex,id2:hex2; the first encrypts, all decrypt
+    ///
+    /// Better given by BUGLE_ENCRYPTION_KEY or a file than as a flag, which other users of the machine can see.
+    #[arg(value_name = "KEYS")]
+    encryption_key: String, "BUGLE_ENCRYPTION_KEY";
+    /// File to read --encryption-key from
+    #[arg(value_name = "FILE")]
+    encryption_key_file: PathBuf, "BUGLE_ENCRYPTION_KEY_FILE";
+
+    /// How logs are written [default: text]
+    #[arg(help_heading = "Logs", value_name = "FORMAT")]
+    log_format: LogFormat, "BUGLE_LOG_FORMAT";
+    /// error, warn, info, debug, trace, or a filter like info,bugle_broker=debug [default: info]
+    #[arg(help_heading = "Logs", value_name = "LEVEL")]
+    log_level: String, "BUGLE_LOG_LEVEL";
+
+    /// Most bytes of a request body [default: 64MiB]
+    #[arg(help_heading = "HTTP", value_name = "SIZE")]
+    max_body: Size, "BUGLE_MAX_BODY";
+    /// Most connections; more wait [default: 20000]
+    #[arg(help_heading = "HTTP", value_name = "N")]
+    max_connections: usize, "BUGLE_MAX_CONNECTIONS";
+    /// Most requests at a time on one HTTP/2 connection [default: 1024]
+    #[arg(help_heading = "HTTP", value_name = "N")]
+    max_streams: u32, "BUGLE_MAX_STREAMS";
+    /// Time for the first bytes of a connection [default: 30s]
+    #[arg(help_heading = "HTTP", value_name = "DURATION")]
+    first_byte_timeout: Span, "BUGLE_FIRST_BYTE_TIMEOUT";
+    /// Time for the headers of a request, and for an idle connection [default: 75s]
+    #[arg(help_heading = "HTTP", value_name = "DURATION")]
+    header_timeout: Span, "BUGLE_HEADER_TIMEOUT";
+    /// Longest pause inside a request body [default: 30s]
+    #[arg(help_heading = "HTTP", value_name = "DURATION")]
+    body_timeout: Span, "BUGLE_BODY_TIMEOUT";
+    /// Time between /health/ready turning 503 and the end of accepting, for load balancers [default: 0]
+    #[arg(help_heading = "HTTP", value_name = "DURATION")]
+    drain_delay: Span, "BUGLE_DRAIN_DELAY";
+    /// Time for requests in flight when the server stops [default: 10s]
+    #[arg(help_heading = "HTTP", value_name = "DURATION")]
+    shutdown_grace: Span, "BUGLE_SHUTDOWN_GRACE";
+
+    /// How long a waiting pop waits when it gives no timeout [default: 30s]
+    #[arg(help_heading = "Consumers", value_name = "DURATION")]
+    default_timeout: Span, "BUGLE_DEFAULT_TIMEOUT";
+    /// Longest wait; larger timeouts are cut to it [default: 2m]
+    #[arg(help_heading = "Consumers", value_name = "DURATION")]
+    max_timeout: Span, "BUGLE_MAX_TIMEOUT";
+    /// Messages per pop when it gives no batch [default: 1]
+    #[arg(help_heading = "Consumers", value_name = "N")]
+    default_batch: u32, "BUGLE_DEFAULT_BATCH";
+    /// Most messages per pop; larger batches are cut to it [default: 10000]
+    #[arg(help_heading = "Consumers", value_name = "N")]
+    max_batch: u32, "BUGLE_MAX_BATCH";
+    /// Messages per pop under autopilot [default: 1000]
+    #[arg(help_heading = "Consumers", value_name = "N")]
+    autopilot_batch: u32, "BUGLE_AUTOPILOT_BATCH";
+    /// Partitions per pop under autopilot [default: 16]
+    #[arg(help_heading = "Consumers", value_name = "N")]
+    autopilot_partitions: u32, "BUGLE_AUTOPILOT_PARTITIONS";
+    /// Most bytes of a pop answer; one message is always sent [default: 16MiB]
+    #[arg(help_heading = "Consumers", value_name = "SIZE")]
+    max_pop_bytes: Size, "BUGLE_MAX_POP_BYTES";
+    /// Where new consumer groups start that do not say: all or new [default: all]
+    #[arg(help_heading = "Consumers", value_name = "MODE")]
+    default_subscription_mode: String, "BUGLE_DEFAULT_SUBSCRIPTION_MODE";
+    /// Most pops that wait at a time [default: 100000]
+    #[arg(help_heading = "Consumers", value_name = "N")]
+    max_waiters: usize, "BUGLE_MAX_WAITERS";
+
+    /// How often retention runs [default: 5m]
+    #[arg(help_heading = "Retention", value_name = "DURATION")]
+    retention_interval: Span, "BUGLE_RETENTION_INTERVAL";
+    /// How often eviction (maxWaitTimeSeconds) runs [default: 1m]
+    #[arg(help_heading = "Retention", value_name = "DURATION")]
+    eviction_interval: Span, "BUGLE_EVICTION_INTERVAL";
+    /// Age at which messages go that every group has read; 0 keeps them [default: 7d]
+    #[arg(help_heading = "Retention", value_name = "DURATION")]
+    completed_retention: Span, "BUGLE_COMPLETED_RETENTION";
+    /// Age at which dead letters go; 0 keeps them [default: 30d]
+    #[arg(help_heading = "Retention", value_name = "DURATION")]
+    dead_letter_retention: Span, "BUGLE_DEAD_LETTER_RETENTION";
+    /// Age at which traces go; 0 keeps them [default: 7d]
+    #[arg(help_heading = "Retention", value_name = "DURATION")]
+    trace_retention: Span, "BUGLE_TRACE_RETENTION";
+    /// Idle time after which empty partitions go; 0 keeps them [default: 30d]
+    #[arg(help_heading = "Retention", value_name = "DURATION")]
+    partition_retention: Span, "BUGLE_PARTITION_RETENTION";
+
+    /// Schema for the tables [default: bugle]
+    #[arg(help_heading = "PostgreSQL", value_name = "NAME")]
+    pg_schema: String, "BUGLE_PG_SCHEMA";
+    /// Buckets to divide the tables into, fixed at the first start: 1, or 64 for a cluster [default: 1]
+    #[arg(help_heading = "PostgreSQL", value_name = "N")]
+    pg_buckets: u32, "BUGLE_PG_BUCKETS";
+    /// The address is a pooler in transaction mode: use no named statements
+    #[arg(help_heading = "PostgreSQL", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    pg_pooler: bool, "BUGLE_PG_POOLER";
+    /// Fewest and most connections; load decides [default: 2,8]
+    #[arg(help_heading = "PostgreSQL", value_name = "MIN,MAX")]
+    pg_connections: Range, "BUGLE_PG_CONNECTIONS";
+
+    /// Most requests queued per verb before 429 is answered [default: 100000]
+    #[arg(help_heading = "Tuning", value_name = "N")]
+    max_queued: usize, "BUGLE_MAX_QUEUED";
+    /// Store calls in flight per verb; load decides [default: 2,8]
+    #[arg(help_heading = "Tuning", value_name = "MIN,MAX")]
+    calls_in_flight: Range, "BUGLE_CALLS_IN_FLIGHT";
+    /// Serve woken waiters before new pops [default: true]
+    #[arg(help_heading = "Tuning", value_name = "BOOL")]
+    priority_dispatch: bool, "BUGLE_PRIORITY_DISPATCH";
+    /// Partitions a pop tries in one round [default: 100]
+    #[arg(help_heading = "Tuning", value_name = "N")]
+    max_candidates: usize, "BUGLE_MAX_CANDIDATES";
+    /// Rounds of a pop whose partitions went to others [default: 3]
+    #[arg(help_heading = "Tuning", value_name = "N")]
+    claim_rounds: usize, "BUGLE_CLAIM_ROUNDS";
+    /// Memory for finding duplicates [default: 128MiB]
+    #[arg(help_heading = "Tuning", value_name = "SIZE")]
+    dedupe_memory: Size, "BUGLE_DEDUPE_MEMORY";
+    /// Memory for fresh messages [default: 64MiB]
+    #[arg(help_heading = "Tuning", value_name = "SIZE")]
+    segment_cache: Size, "BUGLE_SEGMENT_CACHE";
+    /// Partitions kept in memory [default: 200000]
+    #[arg(help_heading = "Tuning", value_name = "N")]
+    max_cached_partitions: usize, "BUGLE_MAX_CACHED_PARTITIONS";
+    /// First interval of the fallback check for waiting pops [default: 100ms]
+    #[arg(help_heading = "Tuning", value_name = "DURATION")]
+    pop_wait_initial: Span, "BUGLE_POP_WAIT_INITIAL";
+    /// Empty checks before the interval grows [default: 3]
+    #[arg(help_heading = "Tuning", value_name = "N")]
+    pop_wait_threshold: u32, "BUGLE_POP_WAIT_THRESHOLD";
+    /// Factor by which it grows [default: 2]
+    #[arg(help_heading = "Tuning", value_name = "X")]
+    pop_wait_multiplier: f64, "BUGLE_POP_WAIT_MULTIPLIER";
+    /// Longest interval [default: 1s]
+    #[arg(help_heading = "Tuning", value_name = "DURATION")]
+    pop_wait_max: Span, "BUGLE_POP_WAIT_MAX";
+}

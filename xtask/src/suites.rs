@@ -1,0 +1,176 @@
+//! `cargo xtask test`: the suites in order, each timed, stopping at the first that fails.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail, ensure};
+
+use crate::postgres::Postgres;
+use crate::tidy;
+use crate::tools::{self, Tool};
+
+/// Where tests find the database.
+const DSN: &str = "BUGLE_TEST_PG";
+
+/// One suite. A new one (browser, other languages' clients) is a line in `SUITES` and its tools in `tools.rs`.
+struct Suite {
+    name: &'static str,
+    about: &'static str,
+    needs: &'static [Tool],
+    run: fn(&Run<'_>) -> Result<()>,
+}
+
+/// In the order of their price.
+const SUITES: [Suite; 6] = [
+    Suite { name: "fmt", about: "sources are formatted", needs: &[], run: fmt },
+    Suite { name: "tidy", about: "headers, sizes, words, paths, layers", needs: &[], run: tidy },
+    Suite { name: "clippy", about: "no warning anywhere", needs: &[], run: clippy },
+    Suite { name: "build", about: "everything builds", needs: &[], run: build },
+    Suite {
+        name: "tests",
+        about: "unit and integration tests",
+        needs: &[Tool::Nextest, Tool::Postgres, Tool::PgBouncer],
+        run: tests,
+    },
+    Suite {
+        name: "doctests",
+        about: "examples in the documentation",
+        needs: &[Tool::Postgres],
+        run: doctests,
+    },
+];
+
+/// What the suites of one run share.
+struct Run<'r> {
+    root: &'r Path,
+    dsn: Option<String>,
+}
+
+impl Run<'_> {
+    fn cargo(&self, arguments: &[&str]) -> Result<()> {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut command = Command::new(cargo);
+        command.args(arguments).current_dir(self.root);
+        // Set by cargo for xtask itself; inherited, they would rebuild what reads them.
+        for (name, _) in std::env::vars_os().filter(|(n, _)| n.to_string_lossy().starts_with("CARGO_PKG_")) {
+            command.env_remove(name);
+        }
+        command.env_remove("CARGO_MANIFEST_DIR").env_remove("CARGO_MANIFEST_PATH");
+        if let Some(dsn) = &self.dsn {
+            command.env(DSN, dsn);
+        }
+        tools::run(&mut command)
+    }
+}
+
+fn fmt(run: &Run<'_>) -> Result<()> {
+    run.cargo(&["fmt", "--all", "--check"])
+}
+
+fn tidy(run: &Run<'_>) -> Result<()> {
+    ensure!(tidy::run(run.root)?, "the sources are not tidy");
+    Ok(())
+}
+
+fn clippy(run: &Run<'_>) -> Result<()> {
+    run.cargo(&["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"])
+}
+
+fn build(run: &Run<'_>) -> Result<()> {
+    run.cargo(&["build", "--workspace", "--all-features"])
+}
+
+fn tests(run: &Run<'_>) -> Result<()> {
+    run.cargo(&["nextest", "run", "--workspace", "--all-features"])
+}
+
+fn doctests(run: &Run<'_>) -> Result<()> {
+    run.cargo(&["test", "--doc", "--workspace", "--all-features"])
+}
+
+/// The suites, for the help text.
+pub(crate) fn list() -> String {
+    SUITES.iter().fold(String::new(), |mut text, suite| {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "  {:<15} {}", suite.name, suite.about);
+        text
+    })
+}
+
+/// Runs the named suites, or all.
+pub(crate) fn run(root: &Path, names: &[String]) -> Result<ExitCode> {
+    if let Some(unknown) = names.iter().find(|n| SUITES.iter().all(|s| s.name != **n)) {
+        bail!("no suite {unknown:?}. Suites:\n{}", list());
+    }
+    let chosen: Vec<&Suite> =
+        SUITES.iter().filter(|s| names.is_empty() || names.iter().any(|n| n == s.name)).collect();
+    let needs: Vec<Tool> = chosen.iter().flat_map(|s| s.needs).copied().collect();
+    tools::ensure_installed(&needs)?;
+    let given = std::env::var(DSN).ok().filter(|dsn| !dsn.is_empty());
+    // Held until the table is printed; its drop stops the server.
+    let server = (given.is_none() && needs.contains(&Tool::Postgres)).then(Postgres::start).transpose()?;
+    let dsn = given.or_else(|| server.as_ref().map(|s| s.dsn().to_owned()));
+    Ok(run_in_order(&Run { root, dsn }, &chosen))
+}
+
+fn run_in_order(run: &Run<'_>, chosen: &[&Suite]) -> ExitCode {
+    let mut table: Vec<(&str, &str, Duration)> = Vec::new();
+    let mut failure = None;
+    for suite in chosen {
+        if failure.is_some() {
+            table.push((suite.name, "not run", Duration::ZERO));
+            continue;
+        }
+        eprintln!("\n== {}: {}", suite.name, suite.about);
+        let start = Instant::now();
+        let outcome = (suite.run)(run);
+        table.push((suite.name, if outcome.is_ok() { "ok" } else { "FAILED" }, start.elapsed()));
+        failure = outcome.err();
+    }
+    eprintln!("\n{:<12} {:<8} {:>9}", "suite", "result", "seconds");
+    for (name, result, time) in &table {
+        eprintln!("{name:<12} {result:<8} {:>9.1}", time.as_secs_f64());
+    }
+    eprintln!("{:<12} {:<8} {:>9.1}", "all", "", table.iter().map(|row| row.2.as_secs_f64()).sum::<f64>());
+    match failure {
+        None => ExitCode::SUCCESS,
+        Some(error) => {
+            eprintln!("\nfailed: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[cfg(test)]
+mod order_tests {
+    use super::*;
+
+    fn passes(_: &Run<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    fn fails(_: &Run<'_>) -> Result<()> {
+        bail!("on purpose")
+    }
+
+    fn panics(_: &Run<'_>) -> Result<()> {
+        panic!("a suite after a failed one must not run")
+    }
+
+    #[test]
+    fn the_first_failure_ends_the_run() {
+        let suite = |run| Suite { name: "s", about: "", needs: &[], run };
+        let context = Run { root: Path::new("."), dsn: None };
+        let (good, bad, never) = (suite(passes), suite(fails), suite(panics));
+        assert_eq!(run_in_order(&context, &[&good, &good]), ExitCode::SUCCESS);
+        assert_eq!(run_in_order(&context, &[&good, &bad, &never]), ExitCode::FAILURE);
+    }
+
+    #[test]
+    fn an_unknown_suite_is_named() {
+        let error = run(Path::new("."), &["tidy".to_owned(), "nonsense".to_owned()]).unwrap_err();
+        assert!(error.to_string().contains("nonsense"));
+    }
+}

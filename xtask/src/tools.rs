@@ -1,0 +1,87 @@
+//! Programs the suites need. What is missing is installed when that is possible, and named when it is not.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::postgres;
+
+/// A program that has to be there. A suite that needs another one (a browser, an interpreter) adds it here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tool {
+    Nextest,
+    Postgres,
+    PgBouncer,
+}
+
+impl Tool {
+    fn is_there(self) -> bool {
+        match self {
+            Self::Nextest => on_path("cargo-nextest").is_some(),
+            Self::Postgres => postgres::programs().is_some(),
+            Self::PgBouncer => on_path("pgbouncer").is_some(),
+        }
+    }
+
+    /// The Debian package, for tools that come from one.
+    fn package(self) -> Option<&'static str> {
+        match self {
+            Self::Nextest => None,
+            Self::Postgres => Some("postgresql"),
+            Self::PgBouncer => Some("pgbouncer"),
+        }
+    }
+}
+
+/// Installs those of `tools` that are missing.
+pub(crate) fn ensure_installed(tools: &[Tool]) -> Result<()> {
+    let missing: Vec<Tool> = tools.iter().copied().filter(|t| !t.is_there()).collect();
+    let packages: Vec<&str> = missing.iter().filter_map(|t| t.package()).collect();
+    if !packages.is_empty() {
+        install_packages(&packages)?;
+    }
+    if missing.contains(&Tool::Nextest) {
+        run(Command::new("cargo").args(["install", "cargo-nextest", "--locked"]))?;
+    }
+    for tool in missing {
+        ensure!(tool.is_there(), "{tool:?} was installed but cannot be found");
+    }
+    Ok(())
+}
+
+fn install_packages(packages: &[&str]) -> Result<()> {
+    let names = packages.join(" ");
+    if !is_root() || on_path("apt-get").is_none() {
+        bail!("missing: {names}. Install with: sudo apt-get install --no-install-recommends {names}");
+    }
+    let apt = || {
+        let mut command = Command::new("apt-get");
+        command.env("DEBIAN_FRONTEND", "noninteractive");
+        command
+    };
+    run(apt().arg("update"))?;
+    run(apt().args(["install", "--yes", "--no-install-recommends"]).args(packages))
+}
+
+/// Runs a command to its end; a failure names it.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let line = words.map(|w| w.to_string_lossy()).collect::<Vec<_>>().join(" ");
+    let status = command.status().with_context(|| format!("cannot start: {line}"))?;
+    ensure!(status.success(), "{line}: {status}");
+    Ok(())
+}
+
+/// Where a program is. `/usr/sbin` is looked at as well: servers are there and it is not on everybody's path.
+pub(crate) fn on_path(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain([Path::new("/usr/sbin").to_owned()]);
+    folders.map(|folder| folder.join(program)).find(|file| file.is_file())
+}
+
+/// Whether this process may do everything.
+pub(crate) fn is_root() -> bool {
+    std::fs::metadata("/proc/self").is_ok_and(|m| m.uid() == 0)
+}
