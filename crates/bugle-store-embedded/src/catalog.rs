@@ -3,8 +3,8 @@
 use std::io;
 
 use bugle_store::{
-    Answer, Catalog, DeadLetter, DeadLetterFilter, Expire, Group, GroupRecord, Lane, LaneError, NewLane, Page,
-    PutQueue, Queue, QueueId, Snapshot, Trace, TraceFilter, TraceName,
+    Answer, Catalog, DeadLetter, DeadLetterFilter, Expire, Group, GroupRecord, Lane, LaneError, NewLane,
+    Page, PutQueue, Queue, QueueId, Snapshot, Trace, TraceFilter, TraceName,
 };
 use uuid::Uuid;
 

@@ -109,7 +109,8 @@ fn write_lanes(shared: &Shared, sheet: &mut Sheet) -> io::Result<()> {
         let mut ops = Vec::new();
         {
             let core = shared.core.read();
-            for (uid, state) in core.state.lanes.range((Bound::Excluded(after), Bound::Unbounded)).take(PIECE) {
+            for (uid, state) in core.state.lanes.range((Bound::Excluded(after), Bound::Unbounded)).take(PIECE)
+            {
                 let (uid, lane) = (*uid, &state.lane);
                 after = uid;
                 let (id, queue, name, created_at) = (lane.id, lane.queue, lane.name.clone(), lane.created_at);
@@ -181,8 +182,8 @@ pub(crate) fn load(disk: &dyn Disk, number: u64, state: &mut State) -> Result<Lo
     }
     let mut position = HEAD as u64;
     for number in 0..chunks {
-        position = load_chunk(&*file, number, position, footer_at, state)
-            .map_err(|what| damaged(position, what))?;
+        position =
+            load_chunk(&*file, number, position, footer_at, state).map_err(|what| damaged(position, what))?;
     }
     if position != footer_at {
         return Err(damaged(position, "checkpoint length"));

@@ -69,7 +69,8 @@ impl<'a> Evaluation<'a> {
             Guard::Free => true,
             Guard::Head => head == item.known_head,
             Guard::Fingerprints => {
-                head >= item.known_head && !occurs(shared, pending, item.known_head, &item.segment.fingerprints)?
+                head >= item.known_head
+                    && !occurs(shared, pending, item.known_head, &item.segment.fingerprints)?
             }
         };
         Ok(if passes { Ok(()) } else { Err(AppendError::Moved(pending.lane.clone())) })
@@ -84,7 +85,8 @@ impl<'a> Evaluation<'a> {
         lane.head += Offset::from(count);
         lane.written_at = created_at;
         lane.greatest = lane.greatest.max(item.segment.greatest);
-        let (id, greatest, fingerprints) = (item.segment.id, item.segment.greatest, item.segment.fingerprints);
+        let (id, greatest, fingerprints) =
+            (item.segment.id, item.segment.greatest, item.segment.fingerprints);
         pending.staged.push((base, fingerprints.clone()));
         let (uid, body) = (pending.uid, item.segment.body);
         self.frames.push(Frame { uid, base, count, id, created_at, greatest, fingerprints, body });
@@ -185,7 +187,16 @@ impl<'a> Evaluation<'a> {
         let base = self.next_row;
         self.next_row += 1;
         let fingerprints = Arc::from([]);
-        self.frames.push(Frame { uid, base, count: 1, id: 0, created_at, greatest: None, fingerprints, body });
+        self.frames.push(Frame {
+            uid,
+            base,
+            count: 1,
+            id: 0,
+            created_at,
+            greatest: None,
+            fingerprints,
+            body,
+        });
         base
     }
 }

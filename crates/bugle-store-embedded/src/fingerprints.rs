@@ -37,7 +37,8 @@ impl Prints {
         if self.fresh.len() >= FRESH {
             let mut run = std::mem::take(&mut self.fresh);
             run.sort_unstable();
-            while self.runs.last().is_some_and(|last| last.len() <= run.len() * 2 && last.len() < LONGEST_RUN) {
+            while self.runs.last().is_some_and(|last| last.len() <= run.len() * 2 && last.len() < LONGEST_RUN)
+            {
                 run.append(&mut self.runs.pop().expect("a last run was just seen"));
                 // Sorts two sorted stretches, which this sort merges in linear time.
                 run.sort();

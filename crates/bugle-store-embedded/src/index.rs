@@ -104,8 +104,9 @@ impl MemFile {
         }
         write_whole(disk, &prints_name(id), &self.prints.to_table(id, salt))?;
         write_whole(disk, &index_name(id), &table::build(SEGMENTS, id, salt, &entries, &uids))?;
-        Sealed::open(disk, self.file.clone())?
-            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "an index just written does not read back"))
+        Sealed::open(disk, self.file.clone())?.ok_or_else(|| {
+            io::Error::new(io::ErrorKind::InvalidData, "an index just written does not read back")
+        })
     }
 }
 
@@ -140,7 +141,9 @@ impl Sealed {
         if !self.segments.may_contain(uid) {
             return Ok(Vec::new());
         }
-        let Some(found) = self.segments.at_or_below(&segment_key(uid, offset))? else { return Ok(Vec::new()) };
+        let Some(found) = self.segments.at_or_below(&segment_key(uid, offset))? else {
+            return Ok(Vec::new());
+        };
         let (owner, first) = decode_entry(&found)?;
         if owner != uid || first.end() <= offset {
             return Ok(Vec::new());
@@ -192,7 +195,10 @@ fn decode_entry(bytes: &[u8]) -> io::Result<(u64, Entry)> {
         let mut fields = Fields(bytes);
         let (uid, base) = (fields.u64()?.swap_bytes(), fields.u64()?.swap_bytes());
         let created_at = fields.time()?;
-        Ok((uid, Entry { base, created_at, count: fields.u32()?, len: fields.u32()?, position: fields.u32()? }))
+        Ok((
+            uid,
+            Entry { base, created_at, count: fields.u32()?, len: fields.u32()?, position: fields.u32()? },
+        ))
     };
     read().map_err(|e: crate::codec::Malformed| io::Error::new(io::ErrorKind::InvalidData, e))
 }

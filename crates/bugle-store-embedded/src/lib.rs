@@ -6,28 +6,28 @@
 //!
 //! Modules in reading order; each uses only those above it.
 
-mod options;
-mod disk;
-mod codec;
-mod op;
-mod record;
-mod table;
-mod fingerprints;
-mod log;
-mod index;
 mod cache;
-mod rows;
-mod state;
-mod shared;
-mod checkpoint;
-mod maintenance;
-mod scan;
-mod recovery;
-mod evaluate;
-mod writer;
-mod read;
-mod store;
 mod catalog;
+mod checkpoint;
+mod codec;
+mod disk;
+mod evaluate;
+mod fingerprints;
+mod index;
+mod log;
+mod maintenance;
+mod op;
+mod options;
+mod read;
+mod record;
+mod recovery;
+mod rows;
+mod scan;
+mod shared;
+mod state;
+mod store;
+mod table;
+mod writer;
 
 use std::io;
 use std::sync::Arc;
@@ -70,8 +70,14 @@ impl EmbeddedStore {
         let shared = Arc::new(shared);
         let background = if shared.options.background { Some(start_background(&shared)?) } else { None };
         let (calls, waiting) = mpsc::channel(shared.options.pending_calls);
-        let writer =
-            Writer { shared: shared.clone(), background, file, position: PAGE, since_checkpoint, buffer: Vec::new() };
+        let writer = Writer {
+            shared: shared.clone(),
+            background,
+            file,
+            position: PAGE,
+            since_checkpoint,
+            buffer: Vec::new(),
+        };
         let thread = thread::Builder::new().name("bugle-log".into()).spawn(move || writer.run(waiting))?;
         Ok(Arc::new(Self { shared, calls: Some(calls), writer: Mutex::new(Some(thread)) }))
     }

@@ -96,7 +96,8 @@ fn check_options(options: &EmbeddedOptions) -> Result<(), OpenError> {
 
 fn list(disk: &dyn Disk) -> io::Result<Listing> {
     let names = disk.list()?;
-    let numbers = |prefix: &str, suffix: &str| names.iter().filter_map(|n| number_in(n, prefix, suffix)).collect();
+    let numbers =
+        |prefix: &str, suffix: &str| names.iter().filter_map(|n| number_in(n, prefix, suffix)).collect();
     let mut tables: BTreeSet<u64> = numbers("log-", ".idx");
     tables.extend(names.iter().filter_map(|n| number_in(n, "log-", ".fps")));
     Ok(Listing {
@@ -145,7 +146,11 @@ fn open_log(disk: &dyn Disk, id: u64) -> Result<Arc<LogFile>, OpenError> {
 }
 
 /// Files below the checkpoint. They yield segments only: their cursors and catalog changes are history.
-fn open_sealed(disk: &dyn Disk, listing: &Listing, start: ReplayStart) -> Result<Vec<Arc<Sealed>>, OpenError> {
+fn open_sealed(
+    disk: &dyn Disk,
+    listing: &Listing,
+    start: ReplayStart,
+) -> Result<Vec<Arc<Sealed>>, OpenError> {
     let mut sealed = Vec::new();
     for id in listing.logs.range(..start.file) {
         let log = open_log(disk, *id)?;
@@ -211,9 +216,9 @@ impl<'a> Replay<'a> {
             record.ops.into_iter().for_each(|op| self.state.apply(op));
             for (start, frame) in &record.frames {
                 let position = record.position + u64::from(*start);
-                self.state
-                    .apply_segment(frame)
-                    .map_err(|_| OpenError::damaged(&log_name(id), position, "a segment before this is missing"))?;
+                self.state.apply_segment(frame).map_err(|_| {
+                    OpenError::damaged(&log_name(id), position, "a segment before this is missing")
+                })?;
                 index.add(frame, position as u32);
             }
             self.state.seq = header.seq;
@@ -235,10 +240,10 @@ impl<'a> Replay<'a> {
             scan.expect_no_more(self.state.seq)?;
         }
         if self.state.seq < end_seq {
-            let (file, at) = self.tail.last().map_or_else(
-                || ("the log".to_owned(), 0),
-                |(log, end)| (log_name(log.id), *end),
-            );
+            let (file, at) = self
+                .tail
+                .last()
+                .map_or_else(|| ("the log".to_owned(), 0), |(log, end)| (log_name(log.id), *end));
             let what = format!("the log ends at record {}, the checkpoint saw {end_seq}", self.state.seq);
             return Err(OpenError::damaged(&file, at, what));
         }
@@ -263,7 +268,8 @@ fn collect_free(
         disk.rename(&log_name(log.id), &free_name(log.id))?;
         names.push(free_name(log.id));
     }
-    let stale = listing.tables.iter().filter(|id| !listing.logs.contains(id) || empty.iter().any(|e| e.id == **id));
+    let stale =
+        listing.tables.iter().filter(|id| !listing.logs.contains(id) || empty.iter().any(|e| e.id == **id));
     for name in stale.flat_map(|id| [index_name(*id), prints_name(*id)]) {
         remove_if_there(disk, &name)?;
     }

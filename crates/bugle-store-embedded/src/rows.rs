@@ -113,7 +113,8 @@ impl TraceRows {
         let all: Vec<u64> = match filter {
             TraceFilter::Message(lane, transaction) => {
                 let key: Arc<str> = transaction.as_str().into();
-                let range = (*lane, key.clone(), Timestamp(i64::MIN), 0)..=(*lane, key, Timestamp::MAX, u64::MAX);
+                let range =
+                    (*lane, key.clone(), Timestamp(i64::MIN), 0)..=(*lane, key, Timestamp::MAX, u64::MAX);
                 self.by_message.range(range).map(|(.., row)| *row).collect()
             }
             TraceFilter::Name(name) => {

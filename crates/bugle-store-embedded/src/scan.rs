@@ -30,7 +30,11 @@ impl<'a> Scan<'a> {
         let Some((_, bytes)) = self.valid_at(self.position)? else { return Ok(None) };
         let place = self.place(self.position);
         let record = parse_record(place, &bytes).map_err(|_| {
-            OpenError::damaged(&log_name(self.log.id), self.position, "record has a good checksum but no sense")
+            OpenError::damaged(
+                &log_name(self.log.id),
+                self.position,
+                "record has a good checksum but no sense",
+            )
         })?;
         self.position += (bytes.len() as u64).next_multiple_of(PAGE);
         Ok(Some((record, bytes)))
@@ -46,7 +50,9 @@ impl<'a> Scan<'a> {
         }
         let mut page = vec![0; PAGE as usize];
         read_exact(&*self.log.file, &mut page, position)?;
-        let Some(header) = RecordHeader::peek(&page).filter(|h| h.file == self.log.id) else { return Ok(None) };
+        let Some(header) = RecordHeader::peek(&page).filter(|h| h.file == self.log.id) else {
+            return Ok(None);
+        };
         let len = header.len as usize;
         if position + u64::from(header.len) > self.len {
             return Ok(None);

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 
 use bugle_store::{
-    Aged, AgedLane, Answer, Append, AppendError, Appended, Commit, CommitError, Committed, Engine, Find, Found,
-    LaneCursor, LaneId, Load, Now, Offset, Position, Probe, Probed, Read, Segments, Store, Swap, SwapError, Swapped,
-    Trim, Unavailable,
+    Aged, AgedLane, Answer, Append, AppendError, Appended, Commit, CommitError, Committed, Engine, Find,
+    Found, LaneCursor, LaneId, Load, Now, Offset, Position, Probe, Probed, Read, Segments, Store, Swap,
+    SwapError, Swapped, Trim, Unavailable,
 };
 use tokio::sync::oneshot;
 
@@ -69,9 +69,11 @@ impl Store for EmbeddedStore {
 
     fn commit(&self, batch: Vec<Commit>) -> Answer<'_, Vec<Result<Committed, CommitError>>> {
         let bytes = batch.iter().map(|c| append_bytes(&c.appends) + swap_bytes(&c.swaps)).sum();
-        Box::pin(self.change(bytes, false, |evaluation| {
-            batch.into_iter().map(|set| evaluation.commit(set)).collect()
-        }))
+        Box::pin(
+            self.change(bytes, false, |evaluation| {
+                batch.into_iter().map(|set| evaluation.commit(set)).collect()
+            }),
+        )
     }
 
     fn read(&self, batch: Vec<Read>) -> Answer<'_, Vec<Segments>> {
@@ -115,7 +117,9 @@ impl Store for EmbeddedStore {
     }
 
     fn aged(&self, query: Aged) -> Answer<'_, Vec<AgedLane>> {
-        Box::pin(async move { self.look_up(self.index_on_disk(), move |shared| read::aged(shared, &query)).await })
+        Box::pin(
+            async move { self.look_up(self.index_on_disk(), move |shared| read::aged(shared, &query)).await },
+        )
     }
 }
 

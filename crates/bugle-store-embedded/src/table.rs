@@ -113,8 +113,7 @@ impl Table {
     /// Whether `member` may be in the table.
     pub(crate) fn may_contain(&self, member: u64) -> bool {
         let bits = (self.bloom.len() * 8) as u64;
-        bits > 0
-            && bloom_bits(member, bits).all(|bit| self.bloom[(bit / 8) as usize] & (1 << (bit % 8)) != 0)
+        bits > 0 && bloom_bits(member, bits).all(|bit| self.bloom[(bit / 8) as usize] & (1 << (bit % 8)) != 0)
     }
 
     /// The last entry whose key is not above `key`.
@@ -157,7 +156,8 @@ impl Table {
         read_exact(&*self.file, &mut page, position)?;
         let sum = page_checksum(self.salt, number, &page[..PAGE_LEN - 4]);
         if page[PAGE_LEN - 4..] != sum.to_le_bytes() {
-            let what = format!("damaged: {} at {position}: remove it while stopped, it is rebuilt", self.name);
+            let what =
+                format!("damaged: {} at {position}: remove it while stopped, it is rebuilt", self.name);
             return Err(io::Error::new(io::ErrorKind::InvalidData, what));
         }
         let per_page = self.shape.per_page();

@@ -83,8 +83,8 @@ impl Writer {
                         break;
                     }
                 }
-                let room = gathered < self.shared.options.commit_bytes
-                    && count < self.shared.options.pending_calls;
+                let room =
+                    gathered < self.shared.options.commit_bytes && count < self.shared.options.pending_calls;
                 next = if room { calls.try_recv().ok() } else { None };
             }
             self.commit(together);
@@ -135,7 +135,8 @@ impl Writer {
         let place = Place { file: self.file.id, salt: self.file.salt, position: self.position };
         let seq = self.shared.core.read().state.seq + 1;
         let starts = build_record(place, seq, self.shared.now(), &encoded, &frames, &mut self.buffer);
-        let written = self.file.file.write_at(&self.buffer, self.position).and_then(|()| self.file.file.sync());
+        let written =
+            self.file.file.write_at(&self.buffer, self.position).and_then(|()| self.file.file.sync());
         written.map_err(|e| self.shared.poison("writing the log", &e))?;
         self.publish(seq, ops, frames, &starts);
         self.position += self.buffer.len() as u64;
@@ -168,9 +169,10 @@ impl Writer {
     /// Go on in a new file.
     fn rotate(&mut self) -> Result<(), Unavailable> {
         let next = match &self.background {
-            Some(background) => background.files.recv().unwrap_or_else(|_| {
-                Err(io::Error::other("the thread that prepares log files has ended"))
-            }),
+            Some(background) => background
+                .files
+                .recv()
+                .unwrap_or_else(|_| Err(io::Error::other("the thread that prepares log files has ended"))),
             None => self.shared.prepare_next(),
         };
         let file = Arc::new(next.map_err(|e| self.shared.poison("preparing a log file", &e))?);

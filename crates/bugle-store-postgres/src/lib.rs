@@ -9,6 +9,7 @@ mod append;
 mod commit;
 mod dead_letter;
 mod engine;
+
 mod find;
 mod group;
 mod lane;
@@ -16,6 +17,8 @@ mod load;
 mod options;
 mod probe;
 mod queue;
+#[cfg(test)]
+mod race;
 mod read;
 mod retention;
 mod row;

@@ -22,17 +22,15 @@ const LOOK_BACK: std::time::Duration = std::time::Duration::from_secs(60);
 impl Inner {
     /// Whether asking the store could tell this job something.
     pub(super) fn should_ask(&self, open: &Open) -> bool {
-        if open.job.asked {
-            return false;
-        }
         let direct = matches!(open.job.request.target, PopTarget::Lane { .. });
-        if direct || !self.engine.exclusive() {
+        let unknown = |channel: &Channel| {
+            let state = channel.state.lock();
+            !state.seeded || (state.overflow && !open.job.asked)
+        };
+        if !direct && open.channels.iter().any(|(_, channel)| unknown(channel)) {
             return true;
         }
-        open.channels.iter().any(|(_, channel)| {
-            let state = channel.state.lock();
-            !state.seeded || state.overflow
-        })
+        !open.job.asked && (direct || !self.engine.exclusive())
     }
 
     /// Ask for all `jobs` together and put what is ready into the rings.
@@ -73,7 +71,7 @@ impl Inner {
             let mut again = Vec::new();
             for ((channel, mut probe), answer) in open.into_iter().zip(answers) {
                 let last = answer.lanes.last().map(|l| l.lane.id);
-                for found in answer.lanes {
+                for found in fair_order(answer.lanes) {
                     self.learn_cursor(&channel, found);
                 }
                 if !self.probed(&channel, answer.more, now) {
@@ -171,6 +169,14 @@ impl Inner {
         }
         Ok(())
     }
+}
+
+/// Least recently served first; among equals in an order of this server's own, so that servers do not race for the
+/// same lanes.
+fn fair_order(mut lanes: Vec<LaneCursor>) -> Vec<LaneCursor> {
+    fastrand::shuffle(&mut lanes);
+    lanes.sort_by_key(|found| found.cursor.as_ref().map_or(Timestamp::ZERO, |c| c.served_at));
+    lanes
 }
 
 fn first_probe(channel: Arc<Channel>, now: Timestamp) -> (Arc<Channel>, Probe) {

@@ -123,13 +123,9 @@ fn take_ready(
         }
         let Some(id) = state.next_ready() else { return };
         let Some(entry) = state.entries.get_mut(&id) else { continue };
-        let available = match &entry.cursor {
-            None => rest.batch,
-            Some(cursor) => {
-                let (head, tail) = entry.lane.bounds();
-                head.saturating_sub(cursor.committed.max(tail))
-            }
-        };
+        let (head, tail) = entry.lane.bounds();
+        let read = entry.cursor.as_ref().map_or(tail, |cursor| cursor.committed.max(tail));
+        let available = head.saturating_sub(read);
         if available == 0 {
             entry.place = Place::Idle;
             continue;

@@ -40,7 +40,7 @@ struct World {
 
 /// The disk.
 #[derive(Clone, Default)]
-pub struct MemDisk(Arc<Mutex<World>>);
+pub(crate) struct MemDisk(Arc<Mutex<World>>);
 
 fn power_cut() -> io::Error {
     io::Error::other("power cut")
@@ -91,30 +91,30 @@ fn apply(names: &mut BTreeMap<String, usize>, change: &DirChange) {
 
 impl MemDisk {
     /// Lose power during the n-th changing operation from now.
-    pub fn cut_after(&self, operations: u64) {
+    pub(crate) fn cut_after(&self, operations: u64) {
         let mut world = self.0.lock();
         world.cut_at = Some(world.operations + operations);
     }
 
     /// Plan no cut any more. `false` = it is too late.
-    pub fn keep_on(&self) -> bool {
+    pub(crate) fn keep_on(&self) -> bool {
         let mut world = self.0.lock();
         world.cut_at = None;
         !world.off
     }
 
     /// Lose power now.
-    pub fn cut_now(&self) {
+    pub(crate) fn cut_now(&self) {
         self.0.lock().off = true;
     }
 
-    /// From now on every sync of a file fails.
-    pub fn fail_syncs(&self) {
-        self.0.lock().fail_syncs = true;
+    /// Whether syncs of files fail from now on.
+    pub(crate) fn fail_syncs(&self, fail: bool) {
+        self.0.lock().fail_syncs = fail;
     }
 
     /// What is there when power comes back: all that was synced, and any part of the rest in any order.
-    pub fn after_cut(&self, rng: &mut Rng) -> MemDisk {
+    pub(crate) fn after_cut(&self, rng: &mut Rng) -> MemDisk {
         let world = self.0.lock();
         let mut names = world.durable_names.clone();
         let mut changes: Vec<&DirChange> = world.pending.iter().filter(|_| rng.bool()).collect();
@@ -128,7 +128,7 @@ impl MemDisk {
     }
 
     /// Flip one bit of a file.
-    pub fn flip(&self, name: &str, bit: usize) {
+    pub(crate) fn flip(&self, name: &str, bit: usize) {
         let mut world = self.0.lock();
         let inode = world.names[name];
         let inode = &mut world.inodes[inode];
@@ -137,7 +137,7 @@ impl MemDisk {
     }
 
     /// A copy of everything as it is seen now, as after a process was killed.
-    pub fn copy(&self) -> MemDisk {
+    pub(crate) fn copy(&self) -> MemDisk {
         let world = self.0.lock();
         let inodes = world.inodes.iter().map(|i| {
             let content = i.seen.clone();
@@ -149,13 +149,13 @@ impl MemDisk {
     }
 
     /// Names and sizes.
-    pub fn files(&self) -> Vec<(String, usize)> {
+    pub(crate) fn files(&self) -> Vec<(String, usize)> {
         let world = self.0.lock();
         world.names.iter().map(|(name, inode)| (name.clone(), world.inodes[*inode].seen.len())).collect()
     }
 
     /// Replace a file's content.
-    pub fn overwrite(&self, name: &str, content: &[u8]) {
+    pub(crate) fn overwrite(&self, name: &str, content: &[u8]) {
         let mut world = self.0.lock();
         let inode = world.names[name];
         world.inodes[inode] =

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bugle_store::{
-    Append, Commit, Cursor, DeadLetter, DeadLetterFilter, Engine, Expire, Find, Guard, LaneId, Lease, Load, NewLane,
-    NewSegment, Page, Queue, QueueId, QueueOptions, Read, Swap, Timestamp, Trace, TraceFilter, Trim, Unavailable,
+    Append, Commit, Cursor, DeadLetter, DeadLetterFilter, Engine, Expire, Find, Guard, LaneId, Lease, Load,
+    NewLane, NewSegment, Page, Queue, QueueId, QueueOptions, Read, Swap, Timestamp, Trace, TraceFilter, Trim,
+    Unavailable,
 };
 use fastrand::Rng;
 use uuid::Uuid;
@@ -17,20 +18,20 @@ const GROUPS: [&str; 2] = ["a", "b"];
 type Row = (u64, u64, Vec<u64>, Vec<u8>);
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct LanePicture {
-    pub head: u64,
-    pub tail: u64,
-    pub segments: Vec<Row>,
-    pub cursors: BTreeMap<String, Cursor>,
+pub(crate) struct LanePicture {
+    pub(crate) head: u64,
+    pub(crate) tail: u64,
+    pub(crate) segments: Vec<Row>,
+    pub(crate) cursors: BTreeMap<String, Cursor>,
 }
 
 /// Everything in a store, comparable.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Picture {
-    pub queues: BTreeMap<QueueId, u64>,
-    pub lanes: BTreeMap<LaneId, LanePicture>,
-    pub dead: BTreeSet<(Uuid, Vec<u8>)>,
-    pub traces: BTreeSet<(Uuid, String)>,
+pub(crate) struct Picture {
+    pub(crate) queues: BTreeMap<QueueId, u64>,
+    pub(crate) lanes: BTreeMap<LaneId, LanePicture>,
+    pub(crate) dead: BTreeSet<(Uuid, Vec<u8>)>,
+    pub(crate) traces: BTreeSet<(Uuid, String)>,
 }
 
 impl LanePicture {
@@ -42,17 +43,17 @@ impl LanePicture {
 }
 
 /// A store and what must be in it.
-pub struct Pair {
-    pub picture: Picture,
+pub(crate) struct Pair {
+    pub(crate) picture: Picture,
     /// What is in it if the change that got no answer happened.
-    pub maybe: Option<Picture>,
+    pub(crate) maybe: Option<Picture>,
     /// (queue, lane) in play.
     places: Vec<(QueueId, LaneId, String)>,
-    pub clock: i64,
+    pub(crate) clock: i64,
 }
 
 impl Pair {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { picture: Picture::default(), maybe: None, places: Vec::new(), clock: 1_700_000_000_000_000 }
     }
 
@@ -62,7 +63,7 @@ impl Pair {
     }
 
     /// Make one random change to the store; `Err` = no answer, and the picture has a `maybe`.
-    pub async fn change(&mut self, store: &dyn Engine, rng: &mut Rng) -> Result<(), Unavailable> {
+    pub(crate) async fn change(&mut self, store: &dyn Engine, rng: &mut Rng) -> Result<(), Unavailable> {
         let mut next = self.picture.clone();
         let outcome = self.random_change(store, rng, &mut next).await;
         match outcome {
@@ -86,7 +87,8 @@ impl Pair {
         match rng.u32(..100) {
             0..45 => self.append(store, rng, next, &alive).await,
             45..60 => {
-                let set = Commit { appends: vec![self.one(rng, next, lane)], swaps: vec![swap(rng, next, lane)] };
+                let set =
+                    Commit { appends: vec![self.one(rng, next, lane)], swaps: vec![swap(rng, next, lane)] };
                 store.commit(vec![set]).await.map(|done| assert!(done[0].is_ok()))
             }
             60..75 => {
@@ -231,18 +233,23 @@ impl Pair {
         }
     }
 
+    /// Lanes that may be there.
+    pub(crate) fn lanes(&self) -> BTreeSet<LaneId> {
+        self.places.iter().map(|p| p.1).collect()
+    }
+
     /// Look at everything in the store; it must be the picture, or the picture with the unanswered change.
-    pub async fn verify(&mut self, store: &dyn Engine, rng: &mut Rng) {
-        let mut possible: BTreeSet<LaneId> = self.places.iter().map(|p| p.1).collect();
-        possible.extend(self.picture.lanes.keys());
-        let seen = look(store, &possible).await;
+    pub(crate) async fn verify(&mut self, store: &dyn Engine, rng: &mut Rng) {
+        let seen = try_look(store, &self.lanes()).await.unwrap();
         match self.maybe.take() {
             Some(maybe) if seen == maybe.blank() => self.picture = maybe,
             _ => assert!(seen == self.picture.blank(), "{}", difference(&seen, &self.picture)),
         }
         // Fingerprints are not in the answer of a read, so they are looked for.
         for (lane, picture) in &self.picture.lanes {
-            if let Some((base, _, prints, _)) = picture.segments.get(rng.usize(..picture.segments.len().max(1))) {
+            if let Some((base, _, prints, _)) =
+                picture.segments.get(rng.usize(..picture.segments.len().max(1)))
+            {
                 let query = Find {
                     lane: *lane,
                     fingerprints: prints.clone(),
@@ -268,7 +275,8 @@ fn swap(rng: &mut Rng, next: &mut Picture, lane: LaneId) -> Swap {
     let group = GROUPS[rng.usize(..2)];
     let picture = next.lanes.get_mut(&lane).unwrap();
     let expect = picture.cursors.get(group).map_or(0, |c| c.epoch);
-    let lease = Lease { id: Uuid::from_u128(rng.u128(..)), until: Timestamp(rng.i64(0..1000)), end: picture.head };
+    let lease =
+        Lease { id: Uuid::from_u128(rng.u128(..)), until: Timestamp(rng.i64(0..1000)), end: picture.head };
     let cursor = Cursor {
         epoch: expect + 1,
         consumed: rng.u64(..),
@@ -285,25 +293,36 @@ fn difference(seen: &Picture, wanted: &Picture) -> String {
         let (s, w) = (seen.lanes.get(id), wanted.lanes.get(id));
         if s != w {
             let brief = |l: Option<&LanePicture>| {
-                l.map(|l| (l.tail, l.head, l.segments.iter().map(|s| s.0).collect::<Vec<_>>(), l.cursors.clone()))
+                l.map(|l| {
+                    (l.tail, l.head, l.segments.iter().map(|s| s.0).collect::<Vec<_>>(), l.cursors.clone())
+                })
             };
             out += &format!("lane {id}:\n  seen   {:?}\n  wanted {:?}\n", brief(s), brief(w));
         }
     }
     out += &format!("queues {:?} / {:?}\n", seen.queues, wanted.queues);
-    out + &format!("dead {} / {}, traces {} / {}", seen.dead.len(), wanted.dead.len(), seen.traces.len(), wanted.traces.len())
+    out + &format!(
+        "dead {} / {}, traces {} / {}",
+        seen.dead.len(),
+        wanted.dead.len(),
+        seen.traces.len(),
+        wanted.traces.len()
+    )
 }
 
 /// A picture of a store; `possible` are the lanes that may be there.
-pub async fn look(store: &dyn Engine, possible: &BTreeSet<LaneId>) -> Picture {
+pub(crate) async fn try_look(
+    store: &dyn Engine,
+    possible: &BTreeSet<LaneId>,
+) -> Result<Picture, Unavailable> {
     let mut picture = Picture::default();
-    let snapshot = store.snapshot(None).await.unwrap().unwrap();
+    let snapshot = store.snapshot(None).await?.expect("a snapshot is asked for without a known version");
     picture.queues = snapshot.queues.iter().map(|q| (q.id, q.version)).collect();
     for queue in snapshot.queues {
-        for lane in store.lanes(queue.id, ALL).await.unwrap() {
+        for lane in store.lanes(queue.id, ALL).await? {
             assert!(possible.contains(&lane.id), "a lane nobody made");
             let read = Read { lane: lane.id, from: 0, to: u64::MAX, max_bytes: usize::MAX };
-            let segments = store.read(vec![read]).await.unwrap().remove(0);
+            let segments = store.read(vec![read]).await?.remove(0);
             let mut next = segments.first().map_or(lane.head, |s| s.base);
             let mut rows = Vec::new();
             for segment in segments {
@@ -312,22 +331,22 @@ pub async fn look(store: &dyn Engine, possible: &BTreeSet<LaneId>) -> Picture {
                 rows.push((segment.base, segment.id, vec![0; segment.count as usize], segment.body.to_vec()));
             }
             assert_eq!(next, lane.head);
-            let cursors = store.load(vec![Load::Cursors(lane.id)]).await.unwrap().remove(0);
+            let cursors = store.load(vec![Load::Cursors(lane.id)]).await?.remove(0);
             let cursors = cursors.into_iter().map(|c| (c.group.to_string(), c.cursor.unwrap())).collect();
             let (head, tail) = (lane.head, lane.tail);
             picture.lanes.insert(lane.id, LanePicture { head, tail, segments: rows, cursors });
         }
     }
-    let (dead, _) = store.dead_letters(DeadLetterFilter::default(), ALL).await.unwrap();
+    let (dead, _) = store.dead_letters(DeadLetterFilter::default(), ALL).await?;
     picture.dead = dead.into_iter().map(|d| (d.id, d.message.to_vec())).collect();
-    let (traces, _) = store.traces(TraceFilter::Name("all".to_owned()), ALL).await.unwrap();
+    let (traces, _) = store.traces(TraceFilter::Name("all".to_owned()), ALL).await?;
     picture.traces = traces.into_iter().map(|t| (t.id, t.data)).collect();
-    picture
+    Ok(picture)
 }
 
 impl Picture {
     /// Without the fingerprints, which a read does not show.
-    fn blank(&self) -> Picture {
+    pub(crate) fn blank(&self) -> Picture {
         let mut blank = self.clone();
         for (_, _, prints, _) in blank.lanes.values_mut().flat_map(|l| l.segments.iter_mut()) {
             prints.fill(0);

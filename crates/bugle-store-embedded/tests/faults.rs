@@ -1,0 +1,195 @@
+//! What the engine does when its files are damaged, taken, too new, or the disk refuses.
+
+mod support;
+
+use std::sync::Arc;
+
+use bugle_store::{Catalog, Engine, Store};
+use bugle_store_embedded::{EmbeddedOptions, EmbeddedStore, OpenError};
+use fastrand::Rng;
+use support::disk::MemDisk;
+use support::model::{Pair, Picture};
+
+fn options() -> EmbeddedOptions {
+    let mut options = EmbeddedOptions::new("unused");
+    options.file_size = 64 << 10;
+    options.checkpoint_every = 256 << 10;
+    options.cache_bytes = 0;
+    options.background = false;
+    options
+}
+
+fn open(disk: &MemDisk) -> Result<Arc<EmbeddedStore>, OpenError> {
+    EmbeddedStore::open_on(Arc::new(disk.clone()), options())
+}
+
+async fn filled(changes: usize, rng: &mut Rng) -> (MemDisk, Pair, Vec<Picture>) {
+    let disk = MemDisk::default();
+    let store = open(&disk).unwrap();
+    let mut pair = Pair::new();
+    let mut history = Vec::new();
+    for _ in 0..changes {
+        pair.change(&*store, rng).await.unwrap();
+        history.push(pair.picture.clone());
+    }
+    drop(store);
+    (disk, pair, history)
+}
+
+/// A flipped bit leads to a refusal (when opening or when reading), to a repair, or to the loss of the very last record,
+/// which cannot be told from one that was never finished. It never leads to a wrong answer.
+#[tokio::test]
+async fn a_flipped_bit_is_refused_or_repaired() {
+    let mut rng = Rng::with_seed(7);
+    let (disk, pair, mut history) = filled(150, &mut rng).await;
+    let lanes = pair.lanes();
+    let (mut refused, mut repaired) = (0, 0);
+    let files: Vec<_> = disk.files().into_iter().filter(|(_, len)| *len > 0).collect();
+    for round in 0..300 {
+        let damaged = disk.copy();
+        let (name, len) = &files[round % files.len()];
+        // Pages in use are at the front; most flips should hit something.
+        let bit = if rng.bool() { rng.usize(..len * 8) } else { rng.usize(..len.min(&12_288) * 8) };
+        damaged.flip(name, bit);
+        let Ok(store) = open(&damaged) else {
+            refused += 1;
+            continue;
+        };
+        match support::model::try_look(&*store, &lanes).await {
+            Err(_) => refused += 1,
+            Ok(seen) => {
+                let whole = history.last().unwrap().blank();
+                let without_last = history[history.len() - 2].blank();
+                assert!(seen == whole || seen == without_last, "round {round}: {name}, bit {bit}");
+                repaired += 1;
+            }
+        }
+    }
+    history.clear();
+    assert!(refused > 20 && repaired > 20, "refused {refused}, harmless or repaired {repaired}");
+}
+
+#[tokio::test]
+async fn a_flipped_bit_after_a_clean_close_loses_nothing() {
+    let mut rng = Rng::with_seed(8);
+    let (disk, pair, _) = filled(100, &mut rng).await;
+    open(&disk).unwrap().close().await.unwrap();
+    let files: Vec<_> = disk.files().into_iter().filter(|(_, len)| *len > 0).collect();
+    for round in 0..300 {
+        let damaged = disk.copy();
+        let (name, len) = &files[round % files.len()];
+        let bit = rng.usize(..len * 8);
+        damaged.flip(name, bit);
+        let Ok(store) = open(&damaged) else { continue };
+        if let Ok(seen) = support::model::try_look(&*store, &pair.lanes()).await {
+            assert!(seen == pair.picture.blank(), "round {round}: {name}, bit {bit}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn damage_is_named_with_file_and_offset() {
+    let mut rng = Rng::with_seed(9);
+    let (disk, ..) = filled(10, &mut rng).await;
+    let log = disk.files().into_iter().map(|f| f.0).find(|name| name.ends_with(".log")).unwrap();
+    disk.flip(&log, (2 * 4096 + 100) * 8);
+    match open(&disk) {
+        Err(OpenError::Damaged { file, offset, .. }) => assert_eq!((file, offset % 4096), (log, 0)),
+        other => panic!("{:?}", other.err()),
+    }
+}
+
+#[tokio::test]
+async fn lost_indexes_are_rebuilt() {
+    let mut rng = Rng::with_seed(10);
+    let (disk, mut pair, _) = filled(120, &mut rng).await;
+    open(&disk).unwrap().close().await.unwrap();
+    let tables = |disk: &MemDisk| {
+        let names = disk.files().into_iter().map(|f| f.0);
+        names.filter(|n| n.ends_with(".idx") || n.ends_with(".fps")).collect::<Vec<_>>()
+    };
+    let names = tables(&disk);
+    assert!(names.len() > 4);
+    names.iter().for_each(|name| disk.overwrite(name, b""));
+    let store = open(&disk).unwrap();
+    pair.verify(&*store, &mut rng).await;
+    assert_eq!(tables(&disk), names);
+}
+
+#[tokio::test]
+async fn a_failed_sync_poisons_the_engine() {
+    let mut rng = Rng::with_seed(11);
+    let disk = MemDisk::default();
+    let store = open(&disk).unwrap();
+    let mut pair = Pair::new();
+    for _ in 0..20 {
+        pair.change(&*store, &mut rng).await.unwrap();
+    }
+    disk.fail_syncs(true);
+    while pair.change(&*store, &mut rng).await.is_ok() {}
+    disk.fail_syncs(false);
+    let reason = store.ping().await.unwrap_err().reason;
+    assert!(reason.contains("sync failed"), "{reason}");
+    let lanes = pair.lanes();
+    assert!(support::model::try_look(&*store, &lanes).await.is_err(), "reads are refused too");
+    assert!(store.close().await.is_err());
+    drop(store);
+    let again = open(&disk).unwrap();
+    pair.verify(&*again, &mut rng).await;
+}
+
+#[tokio::test]
+async fn a_newer_format_is_refused() {
+    let mut rng = Rng::with_seed(12);
+    let (disk, ..) = filled(3, &mut rng).await;
+    let before = disk.files();
+    disk.overwrite("FORMAT", b"bugle-embedded 2\n");
+    assert!(matches!(open(&disk), Err(OpenError::NewerFormat { found: 2, supported: 1 })));
+    assert_eq!(disk.files(), before, "nothing was touched");
+}
+
+#[tokio::test]
+async fn a_second_opener_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = EmbeddedOptions::new(dir.path().join("data"));
+    options.file_size = 1 << 20;
+    let first = EmbeddedStore::open(options.clone()).unwrap();
+    match EmbeddedStore::open(options.clone()) {
+        Err(e @ OpenError::Locked(_)) => assert!(e.to_string().contains("in use by another process")),
+        other => panic!("{:?}", other.err()),
+    }
+    first.close().await.unwrap();
+    EmbeddedStore::open(options).unwrap();
+}
+
+#[tokio::test]
+async fn what_was_answered_is_there_after_reopening_real_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = EmbeddedOptions::new(dir.path().join("data"));
+    options.file_size = 64 << 10;
+    options.checkpoint_every = 200 << 10;
+    let mut rng = Rng::with_seed(13);
+    let mut pair = Pair::new();
+    for life in 0..6 {
+        let store = EmbeddedStore::open(options.clone()).unwrap();
+        pair.verify(&*store, &mut rng).await;
+        for _ in 0..60 {
+            pair.change(&*store, &mut rng).await.unwrap();
+        }
+        if life % 2 == 0 {
+            store.close().await.unwrap();
+        }
+    }
+    let store = EmbeddedStore::open(options).unwrap();
+    pair.verify(&*store, &mut rng).await;
+}
+
+#[tokio::test]
+async fn calls_after_close_are_unavailable() {
+    let disk = MemDisk::default();
+    let store = open(&disk).unwrap();
+    store.close().await.unwrap();
+    store.close().await.unwrap();
+    assert!(store.ping().await.is_err());
+    assert!(store.append(Vec::new()).await.is_err());
+}

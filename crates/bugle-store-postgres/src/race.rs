@@ -1,0 +1,145 @@
+//! What the lane's lock is for: pushers that are slow to commit, and a reader that follows.
+//!
+//! The same checker runs on the engine's own statements, where it must find nothing, and on a variant that fixes the
+//! position before the commit, where it must find what that loses: a check that cannot fail proves nothing.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bugle_pg::{Begin, PgError, Schema, Statement, Step, Type, testdb};
+use bugle_store::{Append, Catalog, Guard, LaneId, NewLane, NewSegment, Queue, QueueId, QueueOptions};
+use bugle_store::{Read, Segment, Store, Timestamp};
+
+use crate::append::Appends;
+use crate::{PostgresOptions, PostgresStore};
+
+const PUSHERS: u64 = 8;
+const PUSHES: u64 = 30;
+
+struct Race {
+    store: Arc<PostgresStore>,
+    lane: LaneId,
+    sleep: Statement,
+    /// Takes its position from a sequence instead of from the locked lane.
+    unlocked: Option<Statement>,
+    running: AtomicUsize,
+}
+
+async fn race(locked: bool) -> Arc<Race> {
+    let name = testdb::fresh_schema();
+    let schema = Schema::new(&name).unwrap();
+    let mut options = PostgresOptions { schema: name, ..PostgresOptions::new(testdb::server().await) };
+    options.pool.max = 12;
+    let store = PostgresStore::open(options).await.unwrap();
+    let queue = Queue {
+        id: QueueId::random(),
+        name: "q".into(),
+        namespace: "".into(),
+        task: "".into(),
+        created_at: Timestamp(1),
+        version: 1,
+        options: QueueOptions::default(),
+    };
+    store.put_queue(queue.clone()).await.unwrap();
+    let new = NewLane { queue: queue.id, name: "p".into(), now: Timestamp(1) };
+    let lane = store.ensure_lanes(vec![new]).await.unwrap().remove(0).unwrap().id;
+    let mut unlocked = None;
+    if !locked {
+        const TYPES: &[Type] = &[Type::UUID, Type::INT8];
+        let sql = "CREATE SEQUENCE {schema}.positions MINVALUE 0 START 0";
+        store.pool.get().await.unwrap().execute_batch(&schema.fill(sql)).await.unwrap();
+        let sql = "INSERT INTO {schema}.segments (bucket, lane_id, base, count, created_at, segment_id, fingerprints, body)
+                   VALUES (0, $1, nextval('{schema}.positions'), 1, 1, $2, '{}', '')";
+        unlocked = Some(Statement::new(&schema, sql, TYPES));
+    }
+    let sleep = Statement::new(&schema, "SELECT pg_sleep(random() * 0.005)", &[]);
+    Arc::new(Race { store, lane, sleep, unlocked, running: AtomicUsize::new(PUSHERS as usize) })
+}
+
+impl Race {
+    /// Append a segment with this id, and take one's time before the commit.
+    async fn push(&self, id: u64) -> Result<(), PgError> {
+        let segment =
+            NewSegment { id, fingerprints: Arc::new([id]), greatest: None, body: bytes::Bytes::new() };
+        let item = Append { lane: self.lane, known_head: 0, guard: Guard::Free, segment, now: Timestamp(1) };
+        let columns = Appends::new(0, std::iter::once(&item));
+        let signed = id as i64;
+        let mut steps = match &self.unlocked {
+            None => columns.steps(&self.store.sql).to_vec(),
+            Some(unlocked) => vec![Step::new(unlocked, &[&self.lane.0, &signed])],
+        };
+        steps.push(Step::new(&self.sleep, &[]));
+        let mut conn = self.store.pool.get().await?;
+        conn.begin(Begin::Write, &steps).await?;
+        conn.commit(&[]).await?;
+        Ok(())
+    }
+
+    async fn pusher(self: Arc<Self>, number: u64) {
+        for n in 0..PUSHES {
+            self.push(number * 1_000 + n).await.unwrap();
+        }
+        self.running.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// What a consumer sees that reads on from where it stopped, until all pushers are done.
+    async fn follow(&self) -> Vec<Segment> {
+        let mut seen: Vec<Segment> = Vec::new();
+        loop {
+            let done = self.running.load(Ordering::Acquire) == 0;
+            let from = seen.last().map_or(0, Segment::end);
+            let read = Read { lane: self.lane, from, to: u64::MAX, max_bytes: usize::MAX };
+            let more = self.store.read(vec![read]).await.unwrap().remove(0);
+            if more.is_empty() && done {
+                return seen;
+            }
+            seen.extend(more);
+        }
+    }
+}
+
+/// What was promised and not kept.
+fn violations(seen: &[Segment]) -> Vec<String> {
+    let mut found = Vec::new();
+    let ids: Vec<u64> = seen.iter().map(|s| s.id).collect();
+    let all: HashSet<u64> = ids.iter().copied().collect();
+    for number in 0..PUSHERS {
+        let lost = (0..PUSHES).filter(|n| !all.contains(&(number * 1_000 + n))).count();
+        if lost > 0 {
+            found.push(format!("pusher {number}: {lost} acknowledged and never delivered"));
+        }
+        let own: Vec<u64> = ids.iter().copied().filter(|id| id / 1_000 == number).collect();
+        if !own.is_sorted() {
+            found.push(format!("pusher {number}: delivered out of order"));
+        }
+    }
+    let mut next = 0;
+    for segment in seen {
+        if segment.base != next {
+            found.push(format!("a gap before {}", segment.base));
+        }
+        next = segment.end();
+    }
+    found
+}
+
+async fn run(locked: bool) -> Vec<String> {
+    let race = race(locked).await;
+    let pushers: Vec<_> = (0..PUSHERS).map(|n| tokio::spawn(Arc::clone(&race).pusher(n))).collect();
+    let seen = race.follow().await;
+    for pusher in pushers {
+        pusher.await.unwrap();
+    }
+    violations(&seen)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn slow_commits_lose_and_reorder_nothing() {
+    assert_eq!(run(true).await, Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_check_finds_what_a_position_without_the_lock_loses() {
+    assert!(!run(false).await.is_empty());
+}
