@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::{BufMut, Bytes};
 use parking_lot::Mutex;
@@ -119,8 +120,14 @@ impl FreeFiles {
     }
 }
 
-/// Make a log file ready: recycled or zeroed, header, sync, rename, sync of the directory.
-pub(crate) fn prepare(disk: &dyn Disk, free: &FreeFiles, id: u64, size: u64) -> io::Result<LogFile> {
+/// Make a log file ready: recycled or zeroed, header, sync, rename, sync of the directory. `stop` ends it early.
+pub(crate) fn prepare(
+    disk: &dyn Disk,
+    free: &FreeFiles,
+    id: u64,
+    size: u64,
+    stop: &AtomicBool,
+) -> io::Result<LogFile> {
     let (from, file) = match free.take() {
         Some(name) => {
             let file = disk.open(&name)?;
@@ -129,7 +136,7 @@ pub(crate) fn prepare(disk: &dyn Disk, free: &FreeFiles, id: u64, size: u64) -> 
         None => {
             let name = format!("{}.tmp", log_name(id));
             let file = disk.create(&name)?;
-            zero_fill(&*file, size)?;
+            zero_fill(&*file, size, stop)?;
             (name, file)
         }
     };
@@ -142,11 +149,14 @@ pub(crate) fn prepare(disk: &dyn Disk, free: &FreeFiles, id: u64, size: u64) -> 
     Ok(LogFile { id, salt, size, file })
 }
 
-fn zero_fill(file: &dyn DiskFile, size: u64) -> io::Result<()> {
+fn zero_fill(file: &dyn DiskFile, size: u64, stop: &AtomicBool) -> io::Result<()> {
     let zeroes = vec![0; ZEROES.min(size as usize)];
     let mut position = 0;
     let mut unsynced = 0;
     while position < size {
+        if stop.load(Ordering::Relaxed) {
+            return Err(io::Error::other("stopped"));
+        }
         let len = (size - position).min(zeroes.len() as u64);
         file.write_at(&zeroes[..len as usize], position)?;
         position += len;

@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use bytes::Bytes;
 
@@ -54,6 +55,8 @@ pub(crate) fn open(disk: Arc<dyn Disk>, options: EmbeddedOptions) -> Result<Reco
         _ => e.into(),
     })?;
     let listing = list(&*disk)?;
+    // After a kill, names may be visible that are not durable; what follows removes others because of them.
+    disk.sync_dir()?;
     check_format(&*disk, &listing)?;
     listing.temporary.iter().try_for_each(|name| remove_if_there(&*disk, name))?;
     let mut state = State::default();
@@ -74,7 +77,8 @@ pub(crate) fn open(disk: Arc<dyn Disk>, options: EmbeddedOptions) -> Result<Reco
     let free = collect_free(&*disk, &options, &listing, &empty)?;
     let newest = listing.logs.last().copied().unwrap_or(0);
     let next = start.file.max(newest + 1);
-    let file = Arc::new(prepare(&*disk, &FreeFiles::default(), next, options.file_size.min(FIRST_FILE))?);
+    let size = options.file_size.min(FIRST_FILE);
+    let file = Arc::new(prepare(&*disk, &FreeFiles::default(), next, size, &AtomicBool::new(false))?);
     let due = frozen.len() > MANY_FILES;
     let since_checkpoint = if due { options.checkpoint_every } else { bytes };
     let older = Older { frozen, sealed: Arc::new(sealed) };

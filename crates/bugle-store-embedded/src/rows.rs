@@ -23,10 +23,10 @@ pub(crate) struct DeadRows {
 
 impl DeadRows {
     pub(crate) fn insert(&mut self, row: u64, dead: DeadIndex) {
-        if let Some(old) = self.ids.insert(dead.id, row).filter(|old| *old != row) {
-            if let Some(gone) = self.rows.remove(&old) {
-                self.by_time.remove(&(gone.failed_at, gone.id, old));
-            }
+        if let Some(old) = self.ids.insert(dead.id, row)
+            && let Some(gone) = self.rows.remove(&old)
+        {
+            self.by_time.remove(&(gone.failed_at, gone.id, old));
         }
         self.by_time.insert((dead.failed_at, dead.id, row));
         self.rows.insert(row, dead);

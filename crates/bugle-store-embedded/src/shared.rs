@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -46,6 +46,8 @@ pub(crate) struct Shared {
     /// A checkpoint that was asked for.
     pub(crate) wanted: Mutex<Option<ReplayStart>>,
     pub(crate) evacuation: Mutex<Option<Evacuation>>,
+    /// The threads beside the writer are to end.
+    pub(crate) stopping: AtomicBool,
     /// Signalled when a file was sealed.
     pub(crate) sealed: Condvar,
     poison: OnceLock<String>,
@@ -72,6 +74,7 @@ impl Shared {
             next_file: AtomicU64::new(next_file),
             wanted: Mutex::default(),
             evacuation: Mutex::default(),
+            stopping: AtomicBool::new(false),
             sealed: Condvar::new(),
             poison: OnceLock::new(),
             lock: Mutex::new(Some(lock)),
@@ -107,7 +110,7 @@ impl Shared {
     /// Make the next log file.
     pub(crate) fn prepare_next(&self) -> io::Result<LogFile> {
         let id = self.next_file.fetch_add(1, Ordering::Relaxed);
-        prepare(&*self.disk, &self.free, id, self.options.file_size)
+        prepare(&*self.disk, &self.free, id, self.options.file_size, &self.stopping)
     }
 }
 

@@ -232,12 +232,12 @@ impl State {
         if old_lease == new_lease {
             return;
         }
-        if let Some(id) = old_lease {
-            if let Some(held) = self.leases.get_mut(&id) {
-                held.retain(|(u, g)| (*u, g) != (uid, group));
-                if held.is_empty() {
-                    self.leases.remove(&id);
-                }
+        if let Some(id) = old_lease
+            && let Some(held) = self.leases.get_mut(&id)
+        {
+            held.retain(|(u, g)| (*u, g) != (uid, group));
+            if held.is_empty() {
+                self.leases.remove(&id);
             }
         }
         if let Some(id) = new_lease {

@@ -250,6 +250,7 @@ impl Writer {
 
     fn stop_background(&mut self) {
         let Some(Background { files, poke, threads }) = self.background.take() else { return };
+        self.shared.stopping.store(true, Ordering::Relaxed);
         drop((files, poke));
         for thread in threads {
             let _ = thread.join();

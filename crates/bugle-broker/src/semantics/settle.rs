@@ -74,13 +74,15 @@ pub(crate) fn settle(
     now: Now,
 ) -> Settled {
     if !may_settle(cursor, lease, now) {
-        let verdicts = vec![Verdict::Rejected("invalid or expired lease".into()); acks.len()];
+        let verdicts = acks.iter().map(|ack| judge_without_lease(cursor, lease, ack)).collect();
         return Settled { next: None, verdicts, dead: Vec::new(), released: false };
     }
+    // Under a lease only what it delivered can be settled; beyond it lie messages nobody has seen.
+    let delivered = lease.and(cursor.lease).map_or(head, |l| l.end.min(head));
     let mut verdicts = Vec::with_capacity(acks.len());
     let mut open = Vec::with_capacity(acks.len());
     for (index, ack) in acks.iter().enumerate() {
-        verdicts.push(judge_alone(cursor, ack, head).unwrap_or_else(|offset| {
+        verdicts.push(judge_alone(cursor, ack, delivered).unwrap_or_else(|offset| {
             open.push(Open { offset, index });
             Verdict::Noop
         }));
@@ -104,12 +106,23 @@ fn may_settle(cursor: &Cursor, lease: Option<LeaseToken>, now: Now) -> bool {
     }
 }
 
+/// A message that is done already stays done: an acknowledgement repeated because its answer was lost is harmless, also
+/// after the lease has gone.
+fn judge_without_lease(cursor: &Cursor, lease: Option<LeaseToken>, ack: &AckIn<'_>) -> Verdict {
+    let repeated = ack.status == AckStatus::Completed && ack.offset.is_some_and(|at| at < cursor.committed);
+    if repeated && lease != Some(LeaseToken::Garbage) {
+        Verdict::Noop
+    } else {
+        Verdict::Rejected("invalid or expired lease".into())
+    }
+}
+
 /// The verdict, where it needs no look at the others of the call; otherwise the offset.
-fn judge_alone(cursor: &Cursor, ack: &AckIn<'_>, head: Offset) -> Result<Verdict, Offset> {
+fn judge_alone(cursor: &Cursor, ack: &AckIn<'_>, delivered: Offset) -> Result<Verdict, Offset> {
     let committed = cursor.committed;
     match ack.offset {
         None => Ok(Verdict::Rejected("unresolvable: no such message".into())),
-        Some(offset) if offset >= head => Ok(Verdict::Rejected("unresolvable: no such message".into())),
+        Some(offset) if offset >= delivered => Ok(Verdict::Rejected("unresolvable: no such message".into())),
         Some(offset) if offset >= committed => Err(offset),
         Some(_) if ack.status == AckStatus::Completed => Ok(Verdict::Noop),
         Some(offset) => Ok(Verdict::Rejected(format!(

@@ -127,6 +127,16 @@ impl MemDisk {
         MemDisk(Arc::new(Mutex::new(World { inodes, durable_names, names, ..World::default() })))
     }
 
+    /// What is there after the process was killed: all of it, but no more durable than before. The killed process can no
+    /// longer reach it.
+    pub(crate) fn after_kill(&self) -> MemDisk {
+        let mut world = self.0.lock();
+        world.off = true;
+        let (inodes, durable_names) = (world.inodes.clone(), world.durable_names.clone());
+        let (names, pending) = (world.names.clone(), world.pending.clone());
+        MemDisk(Arc::new(Mutex::new(World { inodes, durable_names, names, pending, ..World::default() })))
+    }
+
     /// Flip one bit of a file.
     pub(crate) fn flip(&self, name: &str, bit: usize) {
         let mut world = self.0.lock();

@@ -242,9 +242,17 @@ fn a_lease_that_is_not_the_live_one_changes_nothing() {
     for (cursor, lease) in cases {
         let settled = settle(cursor, lease, &[ack(10, Dlq), ack(3, Completed)], HEAD, &limit(3), NOW);
         let refused = Verdict::Rejected("invalid or expired lease".into());
-        let verdicts = vec![refused; 2];
+        let garbage = lease == Some(LeaseToken::Garbage);
+        let verdicts = vec![refused.clone(), if garbage { refused } else { Verdict::Noop }];
         assert_eq!(settled, Settled { next: None, verdicts, dead: Vec::new(), released: false });
     }
+}
+
+#[test]
+fn a_lease_settles_only_what_it_delivered() {
+    let settled = settle(&leased(10, 12), Some(LeaseToken::Id(HOLDER)), &[ack(12, Completed)], HEAD, &limit(3), NOW);
+    assert_eq!(settled.verdicts, [Verdict::Rejected("unresolvable: no such message".into())]);
+    assert_eq!(settled.next, None);
 }
 
 #[test]
