@@ -1,4 +1,6 @@
 //! Looking for fingerprints in ranges of lanes.
+//!
+//! A search that meets a long lane starts the making of fingerprint runs for it in the background, see `run.rs`.
 
 use std::collections::HashMap;
 
@@ -78,7 +80,8 @@ impl PostgresStore {
         let buckets = self.by_bucket(batch, |f| f.lane);
         let questions: Vec<Questions> =
             buckets.iter().map(|(b, items)| Questions::new(*b, items.iter().map(|(_, f)| *f))).collect();
-        let steps: Vec<Step<'_>> = questions.iter().map(|q| q.step(&self.sql)).collect();
+        let mut steps: Vec<Step<'_>> = questions.iter().map(|q| q.step(&self.sql)).collect();
+        steps.extend(questions.iter().map(|q| Step::new(&self.sql.run_due, &[&q.bucket, &q.lanes])));
         let answers = self.pool.get().await?.pipeline(&steps).await?;
         let mut hits: Vec<HashMap<u64, Vec<u64>>> = vec![HashMap::new(); batch.len()];
         for (rows, items) in answers.iter().zip(buckets.values()) {
@@ -87,6 +90,13 @@ impl PostgresStore {
                 hits[items[index(row)?].0].entry(print).or_default().push(unsigned(row, 2)?);
             }
         }
+        let mut due = Vec::new();
+        for (rows, question) in answers[questions.len()..].iter().zip(&questions) {
+            for row in rows {
+                due.push((question.bucket, get(row, 0)?));
+            }
+        }
+        self.index(due);
         Ok(batch.iter().zip(&hits).map(|(item, hits)| found(item, hits)).collect())
     }
 }

@@ -10,6 +10,7 @@ mod commit;
 mod dead_letter;
 mod engine;
 
+mod run;
 mod find;
 mod group;
 mod lane;

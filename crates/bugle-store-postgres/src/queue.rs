@@ -98,6 +98,7 @@ impl PostgresStore {
         let per_bucket = [
             &sql.queue_lanes_lock,
             &sql.queue_segments_delete,
+            &sql.queue_runs_delete,
             &sql.queue_cursors_delete,
             &sql.queue_lanes_delete,
         ];

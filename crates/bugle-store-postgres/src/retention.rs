@@ -34,6 +34,7 @@ impl PostgresStore {
             Step::new(&self.sql.lanes_lock, &[&bucket, &lanes]),
             Step::new(&self.sql.trim_lanes, &[&bucket, &lanes, &to]),
             Step::new(&self.sql.trim_segments, &[&bucket, &lanes]),
+            Step::new(&self.sql.trim_runs, &[&bucket, &lanes]),
         ];
         let rows = self.pool.get().await?.transaction(&steps).await?;
         rows[1].iter().map(|row| Ok((get(row, 0)?, get::<i64>(row, 1)? as u64))).collect()
@@ -119,9 +120,10 @@ impl PostgresStore {
         let lanes: Vec<Uuid> = rows[0].iter().map(|row| get(row, 0)).collect::<Result<_, _>>()?;
         let steps = [
             Step::new(&self.sql.expire_lanes_cursors, &[&bucket, &lanes]),
+            Step::new(&self.sql.expire_lanes_runs, &[&bucket, &lanes]),
             Step::new(&self.sql.expire_lanes, &[&bucket, &lanes]),
         ];
         let rows = conn.commit(&steps).await?;
-        Ok(rows[1].len())
+        Ok(rows[2].len())
     }
 }

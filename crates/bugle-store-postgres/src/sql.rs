@@ -59,6 +59,10 @@ statements! {
         INT8_ARRAY, BYTEA_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY);
     swap_read(INT4, INT8, UUID_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY);
     find(INT4, UUID_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT4_ARRAY, INT4_ARRAY, INT8_ARRAY);
+    run_due(INT4, UUID_ARRAY);
+    run_hold(INT4, UUID);
+    run_insert(INT4, UUID, INT8);
+    run_cover(INT4, UUID, INT8, INT8);
     probe_all(INT4, UUID, TEXT, UUID, INT8);
     probe_since(INT4, UUID, TEXT, UUID, INT8, INT8, UUID_ARRAY);
     load_lane(INT4, UUID_ARRAY, TEXT_ARRAY);
@@ -67,6 +71,7 @@ statements! {
     position(INT4, UUID_ARRAY, INT8_ARRAY);
     trim_lanes(INT4, UUID_ARRAY, INT8_ARRAY);
     trim_segments(INT4, UUID_ARRAY);
+    trim_runs(INT4, UUID_ARRAY);
     aged(INT4, UUID, INT8, UUID, INT8);
     meta_insert(INT4);
     meta_get();
@@ -80,6 +85,7 @@ statements! {
     queue_delete(UUID);
     queue_lanes_lock(INT4, UUID);
     queue_segments_delete(INT4, UUID);
+    queue_runs_delete(INT4, UUID);
     queue_cursors_delete(INT4, UUID);
     queue_lanes_delete(INT4, UUID);
     queue_groups_delete(UUID);
@@ -109,5 +115,6 @@ statements! {
     expire_trace_names(UUID_ARRAY);
     expire_lanes_pick(INT4, INT8, INT8);
     expire_lanes_cursors(INT4, UUID_ARRAY);
+    expire_lanes_runs(INT4, UUID_ARRAY);
     expire_lanes(INT4, UUID_ARRAY);
 }

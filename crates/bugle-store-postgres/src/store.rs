@@ -28,9 +28,11 @@ pub(crate) const PARALLEL: usize = 4;
 /// A store in PostgreSQL.
 pub struct PostgresStore {
     pub(crate) pool: Pool,
-    pub(crate) sql: Sql,
+    pub(crate) sql: Arc<Sql>,
     buckets: u32,
     asking: Arc<AtomicBool>,
+    /// A search has started the making of fingerprint runs.
+    pub(crate) indexing: Arc<AtomicBool>,
 }
 
 impl PostgresStore {
@@ -41,7 +43,7 @@ impl PostgresStore {
         }
         let config = bugle_pg::Config::parse(&options.dsn)?;
         let schema = Schema::new(&options.schema)?;
-        let sql = Sql::new(&schema, options.extras);
+        let sql = Arc::new(Sql::new(&schema, options.extras));
         let pool = Pool::new(config, options.pool);
         migrate(&pool, &schema, MIGRATIONS).await?;
         let mut conn = pool.get().await?;
@@ -58,7 +60,7 @@ impl PostgresStore {
         }
         conn.ping().await?;
         drop(conn);
-        Ok(Arc::new(Self { pool, sql, buckets, asking: Arc::default() }))
+        Ok(Arc::new(Self { pool, sql, buckets, asking: Arc::default(), indexing: Arc::default() }))
     }
 
     /// Number of buckets of this installation.

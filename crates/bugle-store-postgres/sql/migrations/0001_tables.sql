@@ -43,6 +43,7 @@ CREATE TABLE {schema}.lanes (
     tail_at bigint, -- stamp of the oldest kept segment; null while empty
     writer bigint NOT NULL DEFAULT 0,
     greatest uuid,
+    indexed bigint NOT NULL DEFAULT 0, -- fingerprint_runs cover what is kept below this offset
     PRIMARY KEY (bucket, lane_id)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
         autovacuum_analyze_scale_factor = 0.05, vacuum_truncate = off);
@@ -66,6 +67,20 @@ CREATE TABLE {schema}.segments (
 -- Payloads are not compressed again, and their length is known without fetching them.
 ALTER TABLE {schema}.segments ALTER COLUMN body SET STORAGE EXTERNAL;
 ALTER TABLE {schema}.segments ALTER COLUMN fingerprints SET STORAGE EXTERNAL;
+
+-- Fingerprints of 16384 messages at a time, divided by their last 7 bits, so that a lane with very many segments can be
+-- searched without reading them all. Made when a long lane is searched, see find.rs. Offsets count from the run's first.
+CREATE TABLE {schema}.fingerprint_runs (
+    bucket int NOT NULL,
+    lane_id uuid NOT NULL,
+    part int NOT NULL,
+    run bigint NOT NULL,
+    newest bigint NOT NULL, -- latest stamp of its segments
+    prints bigint[] NOT NULL,
+    offsets int[] NOT NULL,
+    PRIMARY KEY (bucket, lane_id, part, run)
+) WITH (vacuum_truncate = off);
+ALTER TABLE {schema}.fingerprint_runs ALTER COLUMN prints SET STORAGE EXTERNAL;
 
 CREATE TABLE {schema}.cursors (
     bucket int NOT NULL,

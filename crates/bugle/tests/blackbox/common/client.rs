@@ -1,0 +1,153 @@
+//! Requests and what the tests want to know of the answers.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, sleep};
+
+use super::PATIENCE;
+
+/// Sends each request on a connection of its own.
+#[derive(Clone)]
+pub(crate) struct Client {
+    address: SocketAddr,
+}
+
+/// An answer, read whole.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+impl Answer {
+    /// The body as JSON.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|e| panic!("{e} in {:?}", self.body))
+    }
+
+    /// The text of an error.
+    pub(crate) fn error(&self) -> String {
+        self.json()["error"].as_str().expect("an error text").to_owned()
+    }
+
+    /// The body as JSON, after a check of the status.
+    pub(crate) fn expect(self, status: u16) -> Value {
+        assert_eq!(self.status, status, "{:?}", self.body);
+        self.json()
+    }
+}
+
+impl Client {
+    pub(crate) fn new(address: SocketAddr) -> Self {
+        Self { address }
+    }
+
+    /// Any request.
+    pub(crate) async fn send(&self, method: &str, path: &str, body: impl Into<Bytes>) -> Answer {
+        let io = TokioIo::new(TcpStream::connect(self.address).await.unwrap());
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(io).await.unwrap();
+        // Tied to this future: when a test drops the request, the connection goes with it.
+        let connection = AbortOnDrop(tokio::spawn(async move {
+            let _ = connection.await;
+        }));
+        let request = Request::builder().method(method).uri(path).header("host", "bugle");
+        let response = sender.send_request(request.body(Full::new(body.into())).unwrap()).await.unwrap();
+        let answer = read(response).await;
+        drop(connection);
+        answer
+    }
+
+    /// Any request over cleartext HTTP/2.
+    pub(crate) async fn send_h2(&self, method: &str, path: &str, body: impl Into<Bytes>) -> Answer {
+        let io = TokioIo::new(TcpStream::connect(self.address).await.unwrap());
+        let (mut sender, connection) =
+            hyper::client::conn::http2::handshake(TokioExecutor::new(), io).await.unwrap();
+        tokio::spawn(connection);
+        let request = Request::builder().method(method).uri(format!("http://bugle{path}"));
+        read(sender.send_request(request.body(Full::new(body.into())).unwrap()).await.unwrap()).await
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        self.send("GET", path, "").await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: Value) -> Answer {
+        self.send("POST", path, body.to_string()).await
+    }
+
+    /// Push items; all must be taken.
+    pub(crate) async fn push(&self, items: Value) -> Value {
+        self.post("/api/v1/push", json!({ "items": items })).await.expect(201)
+    }
+
+    /// Push one message per transaction id into one partition; the payload is `{"n": <transaction id>}`.
+    pub(crate) async fn push_ids(&self, queue: &str, partition: &str, ids: &[&str]) -> Value {
+        let item = |id: &&str| json!({"queue": queue, "partition": partition, "transactionId": id, "payload": {"n": id}});
+        self.push(ids.iter().map(item).collect()).await
+    }
+
+    /// Pop what stands behind `/api/v1/pop`; `None` if there is nothing.
+    pub(crate) async fn pop(&self, rest: &str) -> Option<Value> {
+        let answer = self.get(&format!("/api/v1/pop{rest}")).await;
+        if answer.status == 204 {
+            assert!(answer.body.is_empty(), "a 204 has no body");
+            return None;
+        }
+        Some(answer.expect(200))
+    }
+
+    /// Pop something that must be there.
+    pub(crate) async fn pop_some(&self, rest: &str) -> Value {
+        self.pop(rest).await.unwrap_or_else(|| panic!("nothing at {rest}"))
+    }
+
+    /// Acknowledge all messages of a pop answer with one status, in one call.
+    pub(crate) async fn ack_all(&self, popped: &Value, status: &str) -> Value {
+        let message = |m: &Value| json!({"transactionId": m["transactionId"], "partitionId": m["partitionId"], "leaseId": m["leaseId"], "status": status});
+        let acks: Value = popped["messages"].as_array().unwrap().iter().map(message).collect();
+        let body = json!({"acknowledgments": acks, "consumerGroup": popped["consumerGroup"]});
+        self.post("/api/v1/ack/batch", body).await.expect(200)
+    }
+
+    /// Create or change a queue; must succeed.
+    pub(crate) async fn configure(&self, body: Value) -> Value {
+        self.post("/api/v1/configure", body).await.expect(200)
+    }
+
+    /// Wait until this many pops wait. The server has no event for it, so its own count is read until it fits.
+    pub(crate) async fn until_waiting(&self, count: u64) {
+        let deadline = Instant::now() + PATIENCE;
+        while self.get("/health").await.json()["waiting"] != count {
+            assert!(Instant::now() < deadline, "never {count} waiting");
+            sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+/// Transaction ids of a pop answer, in order.
+pub(crate) fn ids(popped: &Value) -> Vec<&str> {
+    popped["messages"].as_array().unwrap().iter().map(|m| m["transactionId"].as_str().unwrap()).collect()
+}
+
+async fn read(response: Response<Incoming>) -> Answer {
+    let (parts, body) = response.into_parts();
+    let body = body.collect().await.unwrap().to_bytes();
+    Answer { status: parts.status.as_u16(), headers: parts.headers, body }
+}
+
+struct AbortOnDrop(tokio::task::JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

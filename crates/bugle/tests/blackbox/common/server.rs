@@ -1,0 +1,139 @@
+//! The `bugle` process, on a place for its data that outlives it: so it can be killed and started again.
+
+use std::io::{BufRead, BufReader};
+use std::ops::Deref;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use bugle_pg::testdb;
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+use tokio::time::timeout;
+
+use super::PATIENCE;
+use super::client::Client;
+
+/// An engine and a fresh place for data.
+pub(crate) struct On {
+    dir: TempDir,
+    flags: Vec<String>,
+    embedded: bool,
+}
+
+impl On {
+    pub(crate) fn embedded() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path().join("data").display().to_string();
+        Self { dir, flags: vec!["--store=embedded".into(), format!("--data-dir={data}")], embedded: true }
+    }
+
+    pub(crate) async fn postgres() -> Self {
+        Self::database(&testdb::server().await, &[])
+    }
+
+    pub(crate) async fn pgbouncer() -> Self {
+        Self::database(&testdb::pgbouncer().await, &["--pg-pooler"])
+    }
+
+    fn database(address: &str, more: &[&str]) -> Self {
+        let mut flags = vec![format!("--store={address}"), format!("--pg-schema={}", testdb::fresh_schema())];
+        flags.extend(more.iter().map(|flag| (*flag).to_owned()));
+        Self { dir: tempfile::tempdir().unwrap(), flags, embedded: false }
+    }
+
+    /// The data directory, on the embedded engine.
+    pub(crate) fn data_dir(&self) -> Option<std::path::PathBuf> {
+        self.embedded.then(|| self.dir.path().join("data"))
+    }
+
+    /// Start a server on the data as they are now.
+    pub(crate) async fn start(&self) -> Server {
+        self.start_with(&[]).await
+    }
+
+    /// The same with more flags.
+    pub(crate) async fn start_with(&self, more: &[&str]) -> Server {
+        let flags = self.flags.iter().map(String::as_str).chain(more.iter().copied());
+        Server::spawn(flags, self.dir.path()).await
+    }
+}
+
+/// A `bugle` command that inherits no settings.
+pub(crate) fn command(dir: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bugle"));
+    command.env_clear().current_dir(dir).stdin(Stdio::null());
+    command
+}
+
+/// A running server; killed when dropped. Requests are sent through [`Client`].
+pub(crate) struct Server {
+    process: Child,
+    client: Client,
+}
+
+impl Deref for Server {
+    type Target = Client;
+    fn deref(&self) -> &Client {
+        &self.client
+    }
+}
+
+impl Server {
+    async fn spawn<'a>(flags: impl Iterator<Item = &'a str>, dir: &Path) -> Self {
+        let mut process = command(dir)
+            .args(["serve", "--listen=127.0.0.1:0", "--log-level=warn"])
+            .args(flags)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(process.stdout.take().unwrap());
+        let greeting = tokio::task::spawn_blocking(move || {
+            let mut line = String::new();
+            lines.read_line(&mut line).map(|_| (line, lines))
+        });
+        let (line, mut rest) =
+            timeout(PATIENCE, greeting).await.expect("the server starts").unwrap().unwrap();
+        let address = line.trim().strip_prefix("Bugle is ready at http://").unwrap_or_else(|| {
+            let _ = process.kill();
+            panic!("no greeting but {line:?}, exit {:?}", process.wait())
+        });
+        let client = Client::new(address.parse().unwrap());
+        // Keep reading, so that the server never blocks on a full pipe.
+        std::thread::spawn(move || std::io::copy(&mut rest, &mut std::io::sink()));
+        Self { process, client }
+    }
+
+    /// Requests that may outlive a borrow of the server.
+    pub(crate) fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    /// Ask the server to end; its exit status.
+    pub(crate) async fn terminate(mut self) -> ExitStatus {
+        kill_process(self.pid(), Signal::TERM).unwrap();
+        let ended = tokio::task::spawn_blocking(move || self.process.wait());
+        timeout(PATIENCE, ended).await.expect("the server ends").unwrap().unwrap()
+    }
+
+    /// Ask the server to end, and do not wait for it.
+    pub(crate) fn ask_to_end(&self) {
+        kill_process(self.pid(), Signal::TERM).unwrap();
+    }
+
+    /// End the process as a crash would.
+    pub(crate) fn kill(mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.process)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}

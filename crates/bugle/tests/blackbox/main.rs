@@ -1,0 +1,28 @@
+//! The real binary over real sockets, on every engine. One test binary, so that it is linked once.
+
+#[cfg(test)]
+#[macro_use]
+mod common;
+
+#[cfg(test)]
+mod bad_input;
+#[cfg(test)]
+mod basics;
+#[cfg(test)]
+mod command;
+#[cfg(test)]
+mod encryption;
+#[cfg(test)]
+mod leases;
+#[cfg(test)]
+mod lifecycle;
+#[cfg(test)]
+mod payloads;
+#[cfg(test)]
+mod pops;
+#[cfg(test)]
+mod queues;
+#[cfg(test)]
+mod transactions;
+#[cfg(test)]
+mod waiting;
