@@ -43,6 +43,8 @@ pub struct Conn {
     permit: Option<OwnedSemaphorePermit>,
     /// Something is under way: a connection dropped now is closed.
     busy: bool,
+    /// The transaction under way was begun without a limit on its time.
+    unlimited: bool,
 }
 
 type Pending<'a> =
@@ -50,7 +52,7 @@ type Pending<'a> =
 
 impl Conn {
     pub(crate) fn new(shared: Arc<Shared>, link: Link, permit: OwnedSemaphorePermit) -> Self {
-        Self { shared, link: Some(link), permit: Some(permit), busy: false }
+        Self { shared, link: Some(link), permit: Some(permit), busy: false, unlimited: false }
     }
 
     fn link(&mut self) -> &mut Link {
@@ -86,7 +88,7 @@ impl Conn {
         steps: &[Step<'_>],
     ) -> Result<Vec<Vec<Row>>, PgError> {
         let rows = self.send(Some(begin), steps, Some("COMMIT")).await?;
-        self.busy = false;
+        self.ended();
         Ok(rows)
     }
 
@@ -99,14 +101,14 @@ impl Conn {
     /// Run the last statements of a transaction and commit it.
     pub async fn commit(&mut self, steps: &[Step<'_>]) -> Result<Vec<Vec<Row>>, PgError> {
         let rows = self.send(None, steps, Some("COMMIT")).await?;
-        self.busy = false;
+        self.ended();
         Ok(rows)
     }
 
     /// Give a transaction up.
     pub async fn rollback(&mut self) -> Result<(), PgError> {
         self.send(None, &[], Some("ROLLBACK")).await?;
-        self.busy = false;
+        self.ended();
         Ok(())
     }
 
@@ -124,6 +126,10 @@ impl Conn {
         let sent = Instant::now();
         let rows = self.query(&shared.clock_statement, &[]).await?;
         learn(&shared, sent, &rows, Instant::now())
+    }
+
+    fn ended(&mut self) {
+        (self.busy, self.unlimited) = (false, false);
     }
 
     async fn prepare(&mut self, steps: &[Step<'_>]) -> Result<(), PgError> {
@@ -159,7 +165,10 @@ impl Conn {
             self.busy = in_transaction || error.breaks_connection();
             return Err(error.harmless());
         }
-        let limit = (begin != Some(Begin::Unlimited)).then(|| shared.options.statement_timeout + GRACE);
+        if let Some(begin) = begin {
+            self.unlimited = begin == Begin::Unlimited;
+        }
+        let limit = (!self.unlimited).then(|| shared.options.statement_timeout + GRACE);
         let sent = Instant::now();
         let opening = begin.map(|b| begin_sql(b, &shared));
         let answers = {
@@ -203,8 +212,19 @@ impl Conn {
                     // A statement that the server refused means that its transaction was rolled back. A connection
                     // that broke leaves doubt once COMMIT was sent, and for a statement that stood alone.
                     let alone = !began && !in_transaction;
-                    let undone = if end.is_some() { at < last && error.code().is_some() } else { !alone };
-                    failed.get_or_insert(if undone { error.harmless() } else { error });
+                    // Without its BEGIN the rest was not one transaction: nothing is certain then.
+                    let never_began = began && at == 0;
+                    let undone = match end {
+                        Some(_) => at < last && error.code().is_some(),
+                        None => !alone,
+                    };
+                    broken |= never_began;
+                    let error = match undone {
+                        _ if never_began => error.in_doubt(),
+                        true => error.harmless(),
+                        false => error,
+                    };
+                    failed.get_or_insert(error);
                 }
             }
         }

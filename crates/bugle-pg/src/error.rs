@@ -62,7 +62,9 @@ impl PgError {
     /// Whether the connection it happened on must not be used again.
     pub(crate) fn breaks_connection(&self) -> bool {
         matches!(self.kind, PgErrorKind::Broken | PgErrorKind::Timeout | PgErrorKind::Unexpected)
-            || self.code.as_ref().is_some_and(|c| *c == SqlState::INVALID_SQL_STATEMENT_NAME)
+            || self.code.as_ref().is_some_and(|c| {
+                *c == SqlState::INVALID_SQL_STATEMENT_NAME || *c == SqlState::FEATURE_NOT_SUPPORTED
+            })
     }
 
     /// The same error where the outcome is not known.
@@ -115,7 +117,7 @@ fn source_is_io(error: &tokio_postgres::Error) -> bool {
 fn classify(code: &SqlState) -> PgErrorKind {
     match code.code() {
         "40001" | "40P01" => PgErrorKind::Conflict,
-        // Cached plans that no longer fit are gone with the connection or after one more try.
+        // Prepared statements that no longer fit are gone with the connection.
         "0A000" | "26000" => PgErrorKind::Conflict,
         "57014" | "55P03" | "25P03" => PgErrorKind::Timeout,
         "57P01" | "57P02" | "57P03" | "57P05" => PgErrorKind::Broken,

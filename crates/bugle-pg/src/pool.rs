@@ -40,6 +40,8 @@ pub struct PoolOptions {
     pub application_name: String,
     /// There is a pooler in transaction mode in between: no named statements, no session settings.
     pub pooled: bool,
+    /// More server settings for each connection, by name; without effect when `pooled`.
+    pub settings: Vec<(&'static str, &'static str)>,
 }
 
 impl Default for PoolOptions {
@@ -54,6 +56,7 @@ impl Default for PoolOptions {
             lock_timeout: Duration::from_secs(10),
             application_name: "bugle".to_owned(),
             pooled: false,
+            settings: Vec::new(),
         }
     }
 }
@@ -92,11 +95,15 @@ impl Pool {
         config.driver.application_name(&options.application_name);
         if !options.pooled {
             let given = config.driver.get_options().unwrap_or_default().to_owned();
-            config.driver.options(format!(
+            let mut words = format!(
                 "{given} -c statement_timeout={} -c lock_timeout={} -c jit=off",
                 options.statement_timeout.as_millis(),
                 options.lock_timeout.as_millis()
-            ));
+            );
+            for (name, value) in &options.settings {
+                words.push_str(&format!(" -c {name}={value}"));
+            }
+            config.driver.options(words);
         }
         let none = Schema::new("unused").expect("a plain word is a schema name");
         let micros = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
@@ -143,11 +150,17 @@ impl Pool {
         Ok(Conn::new(Arc::clone(shared), link, permit))
     }
 
-    /// Close idle connections and hand out no more; those in use are closed when they come back.
-    pub fn close(&self) {
-        self.shared.closed.store(true, Ordering::Release);
-        self.shared.slots.close();
-        self.shared.idle.lock().clear();
+    /// Wait for what is under way, no longer than for a free connection; then close all connections and hand out no more.
+    pub async fn close(&self) {
+        let shared = &self.shared;
+        let all = u32::try_from(shared.options.max.max(1)).unwrap_or(u32::MAX);
+        let quiet = tokio::time::timeout(shared.options.wait, shared.slots.acquire_many(all)).await;
+        if quiet.is_err() {
+            tracing::warn!("database connections are still in use at the end");
+        }
+        shared.closed.store(true, Ordering::Release);
+        shared.slots.close();
+        shared.idle.lock().clear();
     }
 }
 

@@ -82,6 +82,11 @@ impl EmbeddedStore {
         Ok(Arc::new(Self { shared, calls: Some(calls), writer: Mutex::new(Some(thread)) }))
     }
 
+    /// Calls that wait for the writer; for metrics.
+    pub fn waiting_calls(&self) -> usize {
+        self.calls.as_ref().map_or(0, |calls| calls.max_capacity() - calls.capacity())
+    }
+
     /// Let the writer judge and make a change, and answer when it is durable. `alone`: judged against durable state in
     /// a record of its own.
     async fn change<T: Send + 'static>(

@@ -40,7 +40,7 @@ impl EmbeddedOptions {
             commit_bytes: 4 << 20,
             pending_calls: 1024,
             file_segments: 512 << 10,
-            file_fingerprints: 1 << 20,
+            file_fingerprints: 512 << 10,
             recycle: 4,
             background: true,
         }

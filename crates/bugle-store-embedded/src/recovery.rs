@@ -49,7 +49,8 @@ pub(crate) struct Recovered {
 
 pub(crate) fn open(disk: Arc<dyn Disk>, options: EmbeddedOptions) -> Result<Recovered, OpenError> {
     check_options(&options)?;
-    disk.prepare()?;
+    disk.prepare()
+        .map_err(|e| io::Error::new(e.kind(), format!("data directory {}: {e}", disk.describe())))?;
     let lock = disk.lock(LOCK).map_err(|e| match e.kind() {
         io::ErrorKind::WouldBlock => OpenError::Locked(disk.describe()),
         _ => e.into(),

@@ -1,5 +1,6 @@
 //! The suite that every engine passes, on this one: with its defaults, and with files so small that it rotates, seals,
 //! checkpoints and reclaims all the time while nothing is in the cache.
+#![allow(clippy::unwrap_used)]
 
 use bugle_store::conformance::Subject;
 use bugle_store_embedded::{EmbeddedOptions, EmbeddedStore};

@@ -1,7 +1,9 @@
 //! What the engine does when its files are damaged, taken, too new, or the disk refuses.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod support;
 
+use std::io::{BufRead, BufReader};
 use std::sync::Arc;
 
 use bugle_store::{Catalog, Engine, Store};
@@ -192,4 +194,47 @@ async fn calls_after_close_are_unavailable() {
     store.close().await.unwrap();
     assert!(store.ping().await.is_err());
     assert!(store.append(Vec::new()).await.is_err());
+}
+
+/// Run by the test below in a process of its own: pushes until it is killed, and says how far it was answered.
+#[tokio::test]
+#[ignore = "not a test by itself"]
+async fn child_pushes_until_killed() {
+    let Ok(dir) = std::env::var("BUGLE_CHILD_DIR") else { return };
+    let mut options = EmbeddedOptions::new(dir);
+    options.file_size = 64 << 10;
+    options.checkpoint_every = 200 << 10;
+    let store = EmbeddedStore::open(options).unwrap();
+    let mut rng = Rng::with_seed(14);
+    let mut pair = Pair::new();
+    for answered in 1.. {
+        pair.change(&*store, &mut rng).await.unwrap();
+        println!("answered {answered}");
+    }
+}
+
+#[tokio::test]
+async fn a_killed_process_loses_nothing_answered() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "child_pushes_until_killed", "--ignored", "--nocapture"])
+        .env("BUGLE_CHILD_DIR", &data)
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let mut answers = lines.filter_map(|l| l.strip_prefix("answered ").map(|n| n.parse::<usize>().unwrap()));
+    let seen = answers.by_ref().find(|n| *n >= 120).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let answered = answers.last().unwrap_or(seen);
+    // The same changes made elsewhere say what must be there: all that was answered, and perhaps one more.
+    let mut rng = Rng::with_seed(14);
+    let (_, pair, history) = filled(answered + 1, &mut rng).await;
+    let store =
+        EmbeddedStore::open(EmbeddedOptions { file_size: 64 << 10, ..EmbeddedOptions::new(data) }).unwrap();
+    let found = support::model::try_look(&*store, &pair.lanes()).await.unwrap();
+    let fits = found == history[answered - 1].blank() || found == history[answered].blank();
+    assert!(fits, "answered {answered}");
 }

@@ -10,7 +10,7 @@ use bugle_store::{Append, AppendError, Appended, Guard, Lane, Unavailable};
 use futures_util::future::try_join_all;
 use uuid::Uuid;
 
-use crate::row::{get, lane, time, unsigned};
+use crate::row::{get, lane, limit, time, unsigned};
 use crate::sql::Sql;
 use crate::store::{PARALLEL, PostgresStore, Tries, mark, retry, unavailable};
 
@@ -60,7 +60,7 @@ impl<'a> Appends<'a> {
     fn push(&mut self, item: &'a Append) {
         self.checked |= item.guard == Guard::Fingerprints;
         self.lanes.push(item.lane.0);
-        self.known.push(item.known_head as i64);
+        self.known.push(limit(item.known_head));
         self.guards.push(match item.guard {
             Guard::Free => 0,
             Guard::Head => 1,

@@ -128,7 +128,7 @@ impl Catalog for PostgresStore {
 impl Engine for PostgresStore {
     fn close(&self) -> Answer<'_, ()> {
         Box::pin(async move {
-            self.pool.close();
+            self.pool.close().await;
             Ok::<(), Unavailable>(())
         })
     }

@@ -12,6 +12,9 @@ use crate::row::{get, index, limit, unsigned};
 use crate::sql::Sql;
 use crate::store::{PostgresStore, Tries, retry, unavailable};
 
+/// Lanes with their buckets.
+pub(crate) type Due = Vec<(i32, Uuid)>;
+
 /// Questions of one bucket as columns.
 struct Questions {
     bucket: i32,
@@ -73,10 +76,13 @@ fn found(item: &Find, hits: &HashMap<u64, Vec<u64>>) -> Vec<Found> {
 
 impl PostgresStore {
     pub(crate) async fn find_all(&self, batch: Vec<Find>) -> Result<Vec<Vec<Found>>, Unavailable> {
-        retry!(Tries::question(), self.find_once(&batch)).map_err(unavailable)
+        let (found, due) = retry!(Tries::question(), self.find_hits(&batch)).map_err(unavailable)?;
+        self.index(due);
+        Ok(found)
     }
 
-    async fn find_once(&self, batch: &[Find]) -> Result<Vec<Vec<Found>>, PgError> {
+    /// What was found, and lanes that are due to be indexed.
+    pub(crate) async fn find_hits(&self, batch: &[Find]) -> Result<(Vec<Vec<Found>>, Due), PgError> {
         let buckets = self.by_bucket(batch, |f| f.lane);
         let questions: Vec<Questions> =
             buckets.iter().map(|(b, items)| Questions::new(*b, items.iter().map(|(_, f)| *f))).collect();
@@ -96,7 +102,6 @@ impl PostgresStore {
                 due.push((question.bucket, get(row, 0)?));
             }
         }
-        self.index(due);
-        Ok(batch.iter().zip(&hits).map(|(item, hits)| found(item, hits)).collect())
+        Ok((batch.iter().zip(&hits).map(|(item, hits)| found(item, hits)).collect(), due))
     }
 }

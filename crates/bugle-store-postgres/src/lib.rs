@@ -10,8 +10,9 @@ mod commit;
 mod dead_letter;
 mod engine;
 
-mod run;
 mod find;
+#[cfg(test)]
+mod fixture;
 mod group;
 mod lane;
 mod load;
@@ -23,6 +24,7 @@ mod race;
 mod read;
 mod retention;
 mod row;
+mod run;
 mod sql;
 mod store;
 mod swap;

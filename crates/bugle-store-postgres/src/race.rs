@@ -7,12 +7,12 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use bugle_pg::{Begin, PgError, Schema, Statement, Step, Type, testdb};
-use bugle_store::{Append, Catalog, Guard, LaneId, NewLane, NewSegment, Queue, QueueId, QueueOptions};
-use bugle_store::{Read, Segment, Store, Timestamp};
+use bugle_pg::{Begin, PgError, Schema, Statement, Step, Type};
+use bugle_store::{LaneId, Read, Segment, Store};
 
+use crate::PostgresStore;
 use crate::append::Appends;
-use crate::{PostgresOptions, PostgresStore};
+use crate::fixture::{Fixture, append, fixture};
 
 const PUSHERS: u64 = 8;
 const PUSHES: u64 = 30;
@@ -27,23 +27,8 @@ struct Race {
 }
 
 async fn race(locked: bool) -> Arc<Race> {
-    let name = testdb::fresh_schema();
-    let schema = Schema::new(&name).unwrap();
-    let mut options = PostgresOptions { schema: name, ..PostgresOptions::new(testdb::server().await) };
-    options.pool.max = 12;
-    let store = PostgresStore::open(options).await.unwrap();
-    let queue = Queue {
-        id: QueueId::random(),
-        name: "q".into(),
-        namespace: "".into(),
-        task: "".into(),
-        created_at: Timestamp(1),
-        version: 1,
-        options: QueueOptions::default(),
-    };
-    store.put_queue(queue.clone()).await.unwrap();
-    let new = NewLane { queue: queue.id, name: "p".into(), now: Timestamp(1) };
-    let lane = store.ensure_lanes(vec![new]).await.unwrap().remove(0).unwrap().id;
+    let Fixture { store, schema, lane, .. } = fixture().await;
+    let schema = Schema::new(&schema).unwrap();
     let mut unlocked = None;
     if !locked {
         const TYPES: &[Type] = &[Type::UUID, Type::INT8];
@@ -60,9 +45,7 @@ async fn race(locked: bool) -> Arc<Race> {
 impl Race {
     /// Append a segment with this id, and take one's time before the commit.
     async fn push(&self, id: u64) -> Result<(), PgError> {
-        let segment =
-            NewSegment { id, fingerprints: Arc::new([id]), greatest: None, body: bytes::Bytes::new() };
-        let item = Append { lane: self.lane, known_head: 0, guard: Guard::Free, segment, now: Timestamp(1) };
+        let item = append(self.lane, id, Arc::new([id]), 1);
         let columns = Appends::new(0, std::iter::once(&item));
         let signed = id as i64;
         let mut steps = match &self.unlocked {

@@ -19,6 +19,11 @@ const MIGRATIONS: &[Migration] =
 /// Ask for the database's time when nothing was heard of it for so long.
 const CLOCK_STALE: Duration = Duration::from_secs(30);
 
+/// Every statement finds its rows by key. A plan kept for a prepared statement may have been made while the tables were
+/// small, and must not read them whole when they have grown. (Unnamed statements are planned anew each time.)
+const PLANNING: &[(&str, &str)] =
+    &[("enable_hashjoin", "off"), ("enable_mergejoin", "off"), ("enable_seqscan", "off")];
+
 /// How often a call is tried when it certainly changed nothing.
 const TRIES: u32 = 3;
 
@@ -44,7 +49,9 @@ impl PostgresStore {
         let config = bugle_pg::Config::parse(&options.dsn)?;
         let schema = Schema::new(&options.schema)?;
         let sql = Arc::new(Sql::new(&schema, options.extras));
-        let pool = Pool::new(config, options.pool);
+        let mut pool_options = options.pool;
+        pool_options.settings.extend_from_slice(PLANNING);
+        let pool = Pool::new(config, pool_options);
         migrate(&pool, &schema, MIGRATIONS).await?;
         let mut conn = pool.get().await?;
         let (buckets, encoding) = meta(&mut conn, &sql, options.buckets).await?;

@@ -35,6 +35,9 @@ struct World {
     cut_at: Option<u64>,
     off: bool,
     fail_syncs: bool,
+    hold_syncs: bool,
+    held: u64,
+    syncs: u64,
     locked: bool,
 }
 
@@ -111,6 +114,21 @@ impl MemDisk {
     /// Whether syncs of files fail from now on.
     pub(crate) fn fail_syncs(&self, fail: bool) {
         self.0.lock().fail_syncs = fail;
+    }
+
+    /// Whether syncs of files wait from now on.
+    pub(crate) fn hold_syncs(&self, hold: bool) {
+        self.0.lock().hold_syncs = hold;
+    }
+
+    /// Syncs that wait.
+    pub(crate) fn held(&self) -> u64 {
+        self.0.lock().held
+    }
+
+    /// Syncs of files so far.
+    pub(crate) fn syncs(&self) -> u64 {
+        self.0.lock().syncs
     }
 
     /// What is there when power comes back: all that was synced, and any part of the rest in any order.
@@ -290,6 +308,14 @@ impl DiskFile for MemFile {
 
     fn sync(&self) -> io::Result<()> {
         let mut world = self.world.lock();
+        world.held += 1;
+        while world.hold_syncs {
+            drop(world);
+            std::thread::yield_now();
+            world = self.world.lock();
+        }
+        world.held -= 1;
+        world.syncs += 1;
         if world.step()? {
             return Err(power_cut());
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use bugle_broker::{BrokerConfig, EncryptionKey};
 use bugle_http::{HttpConfig, ServeConfig};
+use bugle_pg::PoolOptions;
 
 use super::amount::{Range, Size, Span};
 use super::raw::{LogFormat, Raw};
@@ -77,6 +78,7 @@ impl StoreSettings {
 /// All defaults, as a source that is asked last. Those of the parts are taken from the parts.
 fn defaults() -> Raw {
     let (http, serve, broker) = (HttpConfig::default(), ServeConfig::default(), BrokerConfig::default());
+    let pool = PoolOptions::default();
     Raw {
         listen: Some("127.0.0.1:6632".into()),
         insecure: Some(false),
@@ -97,7 +99,7 @@ fn defaults() -> Raw {
         pg_schema: Some("bugle".into()),
         pg_buckets: Some(1),
         pg_pooler: Some(false),
-        pg_connections: Some(Range(2, 8)),
+        pg_connections: Some(Range(pool.min, pool.max)),
         ..broker_defaults(&broker)
     }
 }

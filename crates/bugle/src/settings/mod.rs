@@ -9,7 +9,6 @@ mod old;
 mod raw;
 mod sources;
 
-pub(crate) use amount::{Range, Size, Span};
 pub(crate) use checked::{Settings, StoreSettings};
-pub(crate) use raw::{LogFormat, Raw};
+pub(crate) use raw::LogFormat;
 pub(crate) use sources::{ServeArgs, Sources};

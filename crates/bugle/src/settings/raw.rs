@@ -159,7 +159,7 @@ raw! {
     /// The address is a pooler in transaction mode: use no named statements
     #[arg(help_heading = "PostgreSQL", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     pg_pooler: bool, "BUGLE_PG_POOLER";
-    /// Fewest and most connections; load decides [default: 2,8]
+    /// Fewest and most connections; load decides [default: 1,16]
     #[arg(help_heading = "PostgreSQL", value_name = "MIN,MAX")]
     pg_connections: Range, "BUGLE_PG_CONNECTIONS";
 

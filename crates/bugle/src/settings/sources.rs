@@ -70,7 +70,7 @@ fn secrets(mut raw: Raw) -> Result<Raw> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::{Range, Size, Span};
+    use crate::settings::amount::{Range, Size, Span};
     use std::time::Duration;
 
     fn file(text: &str) -> Result<Raw> {

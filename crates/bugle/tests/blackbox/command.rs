@@ -25,7 +25,8 @@ fn listening_beyond_loopback_needs_a_word() {
 
 #[tokio::test]
 async fn listening_beyond_loopback_works_when_asked_for() {
-    let server = On::embedded().start_with(&["--insecure"]).await;
+    let on = On::embedded();
+    let server = on.start_with(&["--listen=0.0.0.0:0", "--insecure"]).await;
     assert_eq!(server.get("/health/live").await.status, 200);
 }
 

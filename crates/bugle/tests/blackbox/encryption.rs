@@ -14,7 +14,9 @@ fn holds(dir: &Path, text: &str) -> bool {
             return holds(&path, text);
         }
         let bytes = std::fs::read(&path).unwrap();
-        bytes.windows(text.len()).any(|window| window == text.as_bytes())
+        // Files are prepared at full size; what was never written is not searched.
+        let written = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        bytes[..written].windows(text.len()).any(|window| window == text.as_bytes())
     })
 }
 

@@ -17,6 +17,8 @@ mod leases;
 #[cfg(test)]
 mod lifecycle;
 #[cfg(test)]
+mod outage;
+#[cfg(test)]
 mod payloads;
 #[cfg(test)]
 mod pops;

@@ -2,11 +2,13 @@
 
 mod client;
 mod server;
+mod wire_cutter;
 
 use std::time::Duration;
 
 pub(crate) use client::ids;
-pub(crate) use server::{On, command};
+pub(crate) use server::{On, Server, command};
+pub(crate) use wire_cutter::WireCutter;
 
 /// Longest time that any awaited event may take; the machine may be busy.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);

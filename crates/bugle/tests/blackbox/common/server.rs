@@ -35,7 +35,7 @@ impl On {
         Self::database(&testdb::pgbouncer().await, &["--pg-pooler"])
     }
 
-    fn database(address: &str, more: &[&str]) -> Self {
+    pub(crate) fn database(address: &str, more: &[&str]) -> Self {
         let mut flags = vec![format!("--store={address}"), format!("--pg-schema={}", testdb::fresh_schema())];
         flags.extend(more.iter().map(|flag| (*flag).to_owned()));
         Self { dir: tempfile::tempdir().unwrap(), flags, embedded: false }
@@ -80,8 +80,13 @@ impl Deref for Server {
 
 impl Server {
     async fn spawn<'a>(flags: impl Iterator<Item = &'a str>, dir: &Path) -> Self {
+        let flags: Vec<&str> = flags.collect();
+        let quiet = flags.iter().all(|flag| !flag.starts_with("--log-level")).then_some("--log-level=warn");
+        let listen = flags.iter().all(|flag| !flag.starts_with("--listen")).then_some("--listen=127.0.0.1:0");
         let mut process = command(dir)
-            .args(["serve", "--listen=127.0.0.1:0", "--log-level=warn"])
+            .arg("serve")
+            .args(listen)
+            .args(quiet)
             .args(flags)
             .stdout(Stdio::piped())
             .spawn()
