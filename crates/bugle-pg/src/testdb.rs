@@ -132,7 +132,7 @@ child=$!
 until {bin}/pg_isready -q -h 127.0.0.1 -p {port}; do kill -0 $child || exit 1; sleep 0.05; done
 echo 'postgres://postgres@127.0.0.1:{port}/postgres?sslmode=disable' >{dir}/ready
 tail --pid={owner} -s 0.2 -f /dev/null
-kill -QUIT $child; wait $child; rm -rf {dir}",
+kill -TERM $child; wait $child; rm -rf {dir}",
         bin = binaries().display(),
         dir = dir.display(),
     );

@@ -5,10 +5,10 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bugle_pg::{Begin, PgError, Schema, Statement, Step, Type};
 use bugle_store::{LaneId, Read, Segment, Store};
+use tokio::task::JoinHandle;
 
 use crate::PostgresStore;
 use crate::append::Appends;
@@ -23,7 +23,6 @@ struct Race {
     sleep: Statement,
     /// Takes its position from a sequence instead of from the locked lane.
     unlocked: Option<Statement>,
-    running: AtomicUsize,
 }
 
 async fn race(locked: bool) -> Arc<Race> {
@@ -39,7 +38,7 @@ async fn race(locked: bool) -> Arc<Race> {
         unlocked = Some(Statement::new(&schema, sql, TYPES));
     }
     let sleep = Statement::new(&schema, "SELECT pg_sleep(random() * 0.005)", &[]);
-    Arc::new(Race { store, lane, sleep, unlocked, running: AtomicUsize::new(PUSHERS as usize) })
+    Arc::new(Race { store, lane, sleep, unlocked })
 }
 
 impl Race {
@@ -63,14 +62,13 @@ impl Race {
         for n in 0..PUSHES {
             self.push(number * 1_000 + n).await.unwrap();
         }
-        self.running.fetch_sub(1, Ordering::AcqRel);
     }
 
     /// What a consumer sees that reads on from where it stopped, until all pushers are done.
-    async fn follow(&self) -> Vec<Segment> {
+    async fn follow(&self, pushers: &[JoinHandle<()>]) -> Vec<Segment> {
         let mut seen: Vec<Segment> = Vec::new();
         loop {
-            let done = self.running.load(Ordering::Acquire) == 0;
+            let done = pushers.iter().all(JoinHandle::is_finished);
             let from = seen.last().map_or(0, Segment::end);
             let read = Read { lane: self.lane, from, to: u64::MAX, max_bytes: usize::MAX };
             let more = self.store.read(vec![read]).await.unwrap().remove(0);
@@ -110,7 +108,7 @@ fn violations(seen: &[Segment]) -> Vec<String> {
 async fn run(locked: bool) -> Vec<String> {
     let race = race(locked).await;
     let pushers: Vec<_> = (0..PUSHERS).map(|n| tokio::spawn(Arc::clone(&race).pusher(n))).collect();
-    let seen = race.follow().await;
+    let seen = race.follow(&pushers).await;
     for pusher in pushers {
         pusher.await.unwrap();
     }

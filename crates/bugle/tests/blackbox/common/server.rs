@@ -138,6 +138,11 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
+        if let Ok(Some(status)) = self.process.try_wait()
+            && std::thread::panicking()
+        {
+            eprintln!("the server had ended already: {status}");
+        }
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
