@@ -12,15 +12,13 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
-use bugle_store::{
-    Cursor, DeadLetter, Group, LaneId, Load, Message, Queue, Swap, SwapError, Timestamp,
-};
+use bugle_store::{Cursor, DeadLetter, Group, LaneId, Load, Message, Queue, Swap, SwapError, Timestamp};
 
 use crate::api::{AckItem, Acked, LeaseToken, Refused, Renewed};
 use crate::inner::Inner;
 use crate::lanes::LaneState;
-use crate::semantics::settle::{self, AckIn, Dead, Verdict};
 use crate::semantics::lease;
+use crate::semantics::settle::{self, AckIn, Dead, Verdict};
 use crate::waiting::{Channel, Place};
 
 pub(crate) use locate::Located;
@@ -70,7 +68,8 @@ impl Inner {
         }
         let mut failed = None;
         for (positions, answer) in waiting {
-            match answer.await.unwrap_or_else(|_| Err(Refused::Unavailable("the ack was interrupted".into()))) {
+            match answer.await.unwrap_or_else(|_| Err(Refused::Unavailable("the ack was interrupted".into())))
+            {
                 Ok(acked) => {
                     for (position, acked) in positions.into_iter().zip(acked) {
                         answers[position] = acked;
@@ -108,7 +107,12 @@ impl Inner {
         Ok(Ok((self.channels.get_or_make(&record), lane)))
     }
 
-    fn enqueue_acks(self: &Arc<Self>, channel: &Arc<Channel>, lane: &Arc<LaneState>, call: AckCall) -> Result<(), Refused> {
+    fn enqueue_acks(
+        self: &Arc<Self>,
+        channel: &Arc<Channel>,
+        lane: &Arc<LaneState>,
+        call: AckCall,
+    ) -> Result<(), Refused> {
         let start = {
             let mut state = channel.state.lock();
             let entry = state.entry(lane);
@@ -167,12 +171,9 @@ impl Inner {
             }
             outcomes.push(outcome);
         }
-        let mut stored = if swaps.is_empty() {
-            Vec::new()
-        } else {
-            self.watch(self.engine.swap(swaps).await)?
-        }
-        .into_iter();
+        let mut stored =
+            if swaps.is_empty() { Vec::new() } else { self.watch(self.engine.swap(swaps).await)? }
+                .into_iter();
         let mut again = Vec::new();
         for (mut settling, outcome) in std::mem::take(open).into_iter().zip(outcomes) {
             let result = outcome.swap.as_ref().and_then(|_| stored.next()).transpose();
@@ -201,7 +202,8 @@ impl Inner {
         if unknown.is_empty() {
             return Ok(());
         }
-        let loads = unknown.iter().map(|i| Load::Lane(open[*i].lane.id, open[*i].channel.group.clone())).collect();
+        let loads =
+            unknown.iter().map(|i| Load::Lane(open[*i].lane.id, open[*i].channel.group.clone())).collect();
         let found = self.watch(self.engine.load(loads).await)?;
         for (i, found) in unknown.into_iter().zip(found) {
             if let Some(found) = found.into_iter().next() {
@@ -245,7 +247,14 @@ impl Inner {
             return Computed { swap: None, next: None, answers };
         }
         next.epoch = cursor.epoch + 1;
-        let dead = dead_letters(settling.queue.as_deref(), &settling.lane, &settling.channel.group, dead, located, now.latest);
+        let dead = dead_letters(
+            settling.queue.as_deref(),
+            &settling.lane,
+            &settling.channel.group,
+            dead,
+            located,
+            now.latest,
+        );
         let swap = Swap {
             lane: settling.lane.id,
             group: settling.channel.group.clone(),
@@ -287,7 +296,12 @@ impl Inner {
     }
 
     /// A cursor was exchanged by something other than a claim: find its lane's place.
-    pub(crate) fn cursor_changed(self: &Arc<Self>, channel: &Arc<Channel>, lane: &Arc<LaneState>, next: Cursor) {
+    pub(crate) fn cursor_changed(
+        self: &Arc<Self>,
+        channel: &Arc<Channel>,
+        lane: &Arc<LaneState>,
+        next: Cursor,
+    ) {
         let free = lease::free_at(&next, self.engine.now());
         let more = lane.bounds().0 > next.committed;
         let mut state = channel.state.lock();

@@ -40,7 +40,11 @@ impl Inner {
         Err(self.busy("the queue is configured by too many"))
     }
 
-    fn configured(&self, known: Option<&Queue>, request: &Configure) -> Result<(Queue, Vec<String>), Refused> {
+    fn configured(
+        &self,
+        known: Option<&Queue>,
+        request: &Configure,
+    ) -> Result<(Queue, Vec<String>), Refused> {
         let now = self.engine.now().latest;
         let mut queue = known.cloned().unwrap_or_else(|| Queue {
             id: QueueId::random(),

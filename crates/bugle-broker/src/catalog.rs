@@ -125,7 +125,10 @@ impl Catalog {
     }
 
     /// The group's record on this queue, created at first contact.
-    pub(crate) async fn ensure_group(&self, record: GroupRecord) -> Result<Option<Arc<GroupRecord>>, Unavailable> {
+    pub(crate) async fn ensure_group(
+        &self,
+        record: GroupRecord,
+    ) -> Result<Option<Arc<GroupRecord>>, Unavailable> {
         if let Some(known) = self.group(record.queue, &record.group) {
             return Ok(Some(known));
         }

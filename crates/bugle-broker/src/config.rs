@@ -82,7 +82,7 @@ impl Default for BrokerConfig {
             priority_dispatch: true,
             max_candidates: 100,
             claim_rounds: 3,
-            dedupe_memory: 128 << 20,
+            dedupe_memory: 96 << 20,
             segment_cache: 64 << 20,
             max_cached_lanes: 200_000,
             retention_interval: Duration::from_secs(300),

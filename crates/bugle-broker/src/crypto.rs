@@ -51,11 +51,6 @@ impl Keyring {
         Self { keys: keys.collect() }
     }
 
-    /// Whether there is a key to encrypt with.
-    pub(crate) fn can_encrypt(&self) -> bool {
-        !self.keys.is_empty()
-    }
-
     /// Encrypt for `context` (the lane's id). `None` without a key, or if the system has no randomness to give: the
     /// payload must then be refused, never stored as it is.
     pub(crate) fn encrypt(&self, plain: &[u8], context: &[u8]) -> Option<Vec<u8>> {
@@ -162,9 +157,7 @@ mod tests {
 
     #[test]
     fn without_a_key_nothing_is_encrypted() {
-        assert!(!ring(&[]).can_encrypt());
         assert_eq!(ring(&[]).encrypt(PLAIN, LANE), None);
-        assert!(ring(&[key("k1", 1)]).can_encrypt());
     }
 
     #[test]

@@ -1,18 +1,20 @@
 //! Which transaction ids a lane has seen lately: fingerprints in memory, exact about what they cover.
 //!
-//! Fingerprints live in sorted runs that are merged like an LSM tree (12 bytes per id), the newest in a small hash map.
+//! Fingerprints live in sorted runs that are merged like an LSM tree (12 bytes per id), the newest few in a list that is
+//! scanned.
 //! A hit is a *candidate*: the caller compares the stored id before it calls anything a duplicate. Offsets outside
 //! `covered()` must be looked up in the store. Runs remember the range of UUIDv7 ids in them, so that the ids of
 //! well-behaved producers skip all runs but the newest.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 use uuid::Uuid;
 
 use bugle_store::{Offset, Timestamp};
 
-const FRESH_MAX: usize = 8192;
+/// Fingerprints that are scanned one by one: few enough to be quick, enough to keep runs from being tiny.
+const FRESH_MAX: usize = 256;
 const RUN_MAX: usize = 1 << 20;
 
 /// Recent fingerprints of one lane.
@@ -22,9 +24,7 @@ pub(crate) struct Recent {
     /// Ranges known beyond a gap after `covered` (another server wrote in between).
     ahead: BTreeMap<Offset, Offset>,
     runs: VecDeque<Run>,
-    fresh: HashMap<u64, Offset, foldhash::fast::RandomState>,
-    /// Fresh fingerprints that met an equal one of another id.
-    twins: Vec<(u64, Offset)>,
+    fresh: Vec<(u64, Offset)>,
     fresh_from: Offset,
     fresh_to: Offset,
     fresh_ids: Ids,
@@ -80,7 +80,7 @@ impl Recent {
 
     /// Bytes used, roughly.
     pub(crate) fn bytes(&self) -> usize {
-        self.runs.iter().map(|r| r.fingerprints.len() * 12).sum::<usize>() + self.fresh.len() * 20
+        self.runs.iter().map(|r| r.fingerprints.len() * 12).sum::<usize>() + self.fresh.capacity() * 16
     }
 
     /// Remember the ids of a segment at `base`.
@@ -93,11 +93,7 @@ impl Recent {
         self.fresh_to = self.fresh_to.max(end);
         self.fresh_ids.join(ids);
         self.fresh_newest = self.fresh_newest.max(created_at);
-        for (i, fp) in fingerprints.iter().enumerate() {
-            if let Some(old) = self.fresh.insert(*fp, base + i as Offset) {
-                self.twins.push((*fp, old));
-            }
-        }
+        self.fresh.extend(fingerprints.iter().zip(base..).map(|(fp, at)| (*fp, at)));
         self.cover(base, end);
         if self.fresh.len() >= FRESH_MAX || self.fresh_to - self.fresh_from > Offset::from(u32::MAX) {
             self.seal();
@@ -123,8 +119,7 @@ impl Recent {
     pub(crate) fn candidates(&self, fingerprint: u64, id: Option<Uuid>) -> Vec<Offset> {
         let mut found = Vec::new();
         if self.fresh_ids.may_hold(id) {
-            found.extend(self.fresh.get(&fingerprint));
-            found.extend(self.twins.iter().filter(|(fp, _)| *fp == fingerprint).map(|(_, at)| *at));
+            found.extend(self.fresh.iter().rev().filter(|(fp, _)| *fp == fingerprint).map(|(_, at)| *at));
         }
         for run in self.runs.iter().rev().filter(|run| run.ids.may_hold(id)) {
             let first = run.fingerprints.partition_point(|fp| *fp < fingerprint);
@@ -144,10 +139,10 @@ impl Recent {
     /// Forget the oldest run to save memory; its ids must be looked up in the store from now on.
     pub(crate) fn shed(&mut self) -> bool {
         let Some(run) = self.runs.pop_front() else { return false };
-        let kept_from = self.runs.front().map_or(
-            if self.fresh.is_empty() { self.covered.end } else { self.fresh_from },
-            |next| next.from,
-        );
+        let kept_from = self
+            .runs
+            .front()
+            .map_or(if self.fresh.is_empty() { self.covered.end } else { self.fresh_from }, |next| next.from);
         debug_assert!(run.from <= kept_from);
         self.covered.start = self.covered.start.max(kept_from).min(self.covered.end);
         true
@@ -155,10 +150,10 @@ impl Recent {
 
     fn seal(&mut self) {
         let from = self.fresh_from;
-        let mut pairs: Vec<(u64, u32)> = self.fresh.drain().map(|(fp, at)| (fp, (at - from) as u32)).collect();
-        pairs.extend(self.twins.drain(..).map(|(fp, at)| (fp, (at - from) as u32)));
-        pairs.sort_unstable();
-        let (fingerprints, offsets) = pairs.into_iter().unzip();
+        let mut fresh = std::mem::take(&mut self.fresh);
+        fresh.sort_unstable();
+        let fingerprints = fresh.iter().map(|(fp, _)| *fp).collect();
+        let offsets = fresh.iter().map(|(_, at)| (at - from) as u32).collect();
         let ids = std::mem::take(&mut self.fresh_ids);
         self.runs.push_back(Run { from, newest: self.fresh_newest, ids, fingerprints, offsets });
         self.fresh_to = 0;
@@ -175,7 +170,8 @@ impl Recent {
         let total = a.fingerprints.len() + b.fingerprints.len();
         let from = a.from.min(b.from);
         let span = a.from.max(b.from) - from + RUN_MAX as Offset;
-        if total > RUN_MAX || a.fingerprints.len() > 2 * b.fingerprints.len() || span > Offset::from(u32::MAX) {
+        if total > RUN_MAX || a.fingerprints.len() > 2 * b.fingerprints.len() || span > Offset::from(u32::MAX)
+        {
             return false;
         }
         let (Some(b), Some(a)) = (self.runs.pop_back(), self.runs.pop_back()) else { return false };
@@ -191,8 +187,8 @@ fn merge(from: Offset, a: Run, b: Run) -> Run {
     let (mut fingerprints, mut offsets) = (Vec::with_capacity(total), Vec::with_capacity(total));
     let (mut i, mut j) = (0, 0);
     while i < a.fingerprints.len() || j < b.fingerprints.len() {
-        let take_a = j == b.fingerprints.len()
-            || (i < a.fingerprints.len() && a.fingerprints[i] <= b.fingerprints[j]);
+        let take_a =
+            j == b.fingerprints.len() || (i < a.fingerprints.len() && a.fingerprints[i] <= b.fingerprints[j]);
         let (run, at) = if take_a { (&a, &mut i) } else { (&b, &mut j) };
         fingerprints.push(run.fingerprints[*at]);
         offsets.push((run.from - from) as u32 + run.offsets[*at]);

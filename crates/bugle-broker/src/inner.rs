@@ -59,7 +59,10 @@ pub(crate) struct StoreHealth {
 
 impl Inner {
     /// A broker on `engine`, with its intakes but without its background tasks.
-    pub(crate) async fn open(engine: Arc<dyn Engine>, config: BrokerConfig) -> Result<Arc<Self>, Unavailable> {
+    pub(crate) async fn open(
+        engine: Arc<dyn Engine>,
+        config: BrokerConfig,
+    ) -> Result<Arc<Self>, Unavailable> {
         let catalog = Catalog::open(engine.clone()).await?;
         let inner = Arc::new(Self {
             catalog,
@@ -197,7 +200,10 @@ impl Inner {
         if after >= before {
             self.dedupe_bytes.fetch_add(after - before, Ordering::Relaxed);
         } else {
-            self.dedupe_bytes.fetch_sub((before - after).min(self.dedupe_bytes.load(Ordering::Relaxed)), Ordering::Relaxed);
+            self.dedupe_bytes.fetch_sub(
+                (before - after).min(self.dedupe_bytes.load(Ordering::Relaxed)),
+                Ordering::Relaxed,
+            );
         }
         let mut held = after;
         while self.dedupe_bytes.load(Ordering::Relaxed) > self.config.dedupe_memory && recent.shed() {

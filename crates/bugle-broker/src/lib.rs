@@ -9,19 +9,19 @@ mod config;
 mod crypto;
 mod semantics;
 
+mod catalog;
 mod dedupe;
 mod dispatch;
 mod lanes;
-mod catalog;
 mod waiting;
 
-mod inner;
-mod room;
-mod push;
-mod pop;
 mod ack;
-mod transact;
 mod admin;
+mod inner;
+mod pop;
+mod push;
+mod room;
+mod transact;
 mod upkeep;
 
 use std::sync::Arc;
@@ -30,8 +30,9 @@ use std::sync::atomic::Ordering;
 use bugle_store::{Engine, NAME_MAX, Now};
 
 pub use api::{
-    AckItem, AckStatus, Acked, Autopilot, Configure, Configured, Health, LeaseToken, Operation, OperationResult,
-    PopAnswer, PopRequest, PopTarget, Popped, PoppedLane, PushItem, Pushed, Refused, Renewed, Transacted,
+    AckItem, AckStatus, Acked, Autopilot, Configure, Configured, Health, LeaseToken, Operation,
+    OperationResult, PopAnswer, PopRequest, PopTarget, Popped, PoppedLane, PushItem, Pushed, Refused,
+    Renewed, Transacted,
 };
 pub use config::{BrokerConfig, EncryptionKey};
 
@@ -85,7 +86,11 @@ impl Broker {
     }
 
     /// Pushes and acknowledgements, all or nothing. `required` are the leases named for acks that carry none.
-    pub async fn transact(&self, operations: Vec<Operation>, required: Vec<LeaseToken>) -> Result<Transacted, Refused> {
+    pub async fn transact(
+        &self,
+        operations: Vec<Operation>,
+        required: Vec<LeaseToken>,
+    ) -> Result<Transacted, Refused> {
         self.0.transact(operations, required).await
     }
 

@@ -15,8 +15,8 @@ use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use bugle_store::{
-    Append, AppendError, Appended, Guard, LaneError, LaneId, Load, Message, NewLane, NewSegment, QUEUE_MODE, Queue, Segment,
-    uuid_v7,
+    Append, AppendError, Appended, Guard, LaneError, LaneId, Load, Message, NewLane, NewSegment, QUEUE_MODE,
+    Queue, Segment, uuid_v7,
 };
 
 use crate::api::{PushItem, Pushed, Refused};
@@ -110,7 +110,10 @@ impl Inner {
     }
 
     /// Queue and lane of every bundle, created where they do not exist.
-    pub(crate) async fn route(&self, bundles: &[Bundle]) -> Result<Vec<(Arc<Queue>, Arc<LaneState>)>, Refused> {
+    pub(crate) async fn route(
+        &self,
+        bundles: &[Bundle],
+    ) -> Result<Vec<(Arc<Queue>, Arc<LaneState>)>, Refused> {
         let mut found: Vec<Option<(Arc<Queue>, Arc<LaneState>)>> = Vec::with_capacity(bundles.len());
         let mut missing = Vec::new();
         for (i, bundle) in bundles.iter().enumerate() {
@@ -147,7 +150,12 @@ impl Inner {
     }
 
     /// Encrypt payloads for an encrypted queue.
-    pub(crate) fn seal(&self, queue: &Queue, lane: &LaneState, messages: &mut [Message]) -> Result<(), Refused> {
+    pub(crate) fn seal(
+        &self,
+        queue: &Queue,
+        lane: &LaneState,
+        messages: &mut [Message],
+    ) -> Result<(), Refused> {
         if !queue.options.encryption_enabled {
             return Ok(());
         }
@@ -279,8 +287,12 @@ impl Inner {
 
     /// The append for one lane, or nothing if every message of it is a duplicate.
     pub(crate) fn prepare(&self, work: &mut Work) -> Option<Append> {
-        let fresh: Vec<Message> =
-            work.messages().zip(&work.slots).filter(|(_, s)| matches!(s, Slot::Fresh)).map(|(m, _)| m.clone()).collect();
+        let fresh: Vec<Message> = work
+            .messages()
+            .zip(&work.slots)
+            .filter(|(_, s)| matches!(s, Slot::Fresh))
+            .map(|(m, _)| m.clone())
+            .collect();
         if fresh.is_empty() {
             return None;
         }
@@ -300,7 +312,13 @@ impl Inner {
     }
 
     /// A segment is stored: remember it and wake consumers, before anybody is answered.
-    pub(crate) fn appended(self: &Arc<Self>, work: &Work, appended: Appended, segment: &NewSegment, ids: Ids) {
+    pub(crate) fn appended(
+        self: &Arc<Self>,
+        work: &Work,
+        appended: Appended,
+        segment: &NewSegment,
+        ids: Ids,
+    ) {
         let count = segment.count();
         {
             let mut inner = work.lane.inner.lock();
@@ -429,7 +447,8 @@ impl Work {
 
     /// Dedupe window of the lane's queue; `None` = off.
     fn window(&self, inner: &Inner) -> Option<std::time::Duration> {
-        let seconds = inner.catalog.queue_by_id(self.lane.queue).map_or(3600, |q| q.options.dedup_window_seconds);
+        let seconds =
+            inner.catalog.queue_by_id(self.lane.queue).map_or(3600, |q| q.options.dedup_window_seconds);
         (seconds > 0).then(|| std::time::Duration::from_secs(seconds))
     }
 }

@@ -35,7 +35,10 @@ impl Inner {
         if total > options.max_size {
             self.rooms.0.lock().insert(queue.id, (at, waiting));
             return Err(Refused::Busy {
-                reason: format!("queue {:?} is full: {waiting} of maxSize {} messages wait", queue.name, options.max_size),
+                reason: format!(
+                    "queue {:?} is full: {waiting} of maxSize {} messages wait",
+                    queue.name, options.max_size
+                ),
                 retry_after: Duration::from_secs(1),
             });
         }
@@ -54,11 +57,18 @@ impl Inner {
             let mut after = None;
             let mut total = 0;
             loop {
-                let probe =
-                    Probe { queue: queue.id, group: group.clone(), since: None, recheck: Vec::new(), after, limit: PAGE };
+                let probe = Probe {
+                    queue: queue.id,
+                    group: group.clone(),
+                    since: None,
+                    recheck: Vec::new(),
+                    after,
+                    limit: PAGE,
+                };
                 let page = self.watch(self.engine.probe(vec![probe]).await)?.pop().unwrap_or_default();
                 for found in &page.lanes {
-                    let read = found.cursor.as_ref().map_or(found.lane.tail, |c| c.committed.max(found.lane.tail));
+                    let read =
+                        found.cursor.as_ref().map_or(found.lane.tail, |c| c.committed.max(found.lane.tail));
                     total += found.lane.head.saturating_sub(read);
                 }
                 after = page.lanes.last().map(|l| l.lane.id);

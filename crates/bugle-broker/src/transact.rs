@@ -11,7 +11,9 @@ use tokio::sync::oneshot;
 use bugle_store::{AppendError, Commit, CommitError, Guard, NewSegment, SwapError};
 
 use crate::ack::{AckCall, Settling, group_by_cursor};
-use crate::api::{AckItem, AckStatus, Acked, LeaseToken, Operation, OperationResult, PushItem, Pushed, Refused, Transacted};
+use crate::api::{
+    AckItem, AckStatus, Acked, LeaseToken, Operation, OperationResult, PushItem, Pushed, Refused, Transacted,
+};
 use crate::dedupe::Ids;
 use crate::inner::Inner;
 use crate::push::{Bundle, Slot, Work, bundle};
@@ -48,7 +50,12 @@ impl Inner {
                 Ok(results) => return Ok(Transacted { success: true, error: None, reason: None, results }),
                 Err(Setback::Again) => (),
                 Err(Setback::Refused(reason, error)) => {
-                    return Ok(Transacted { success: false, error: Some(error), reason: Some(reason), results: Vec::new() });
+                    return Ok(Transacted {
+                        success: false,
+                        error: Some(error),
+                        reason: Some(reason),
+                        results: Vec::new(),
+                    });
                 }
             }
         }
@@ -119,7 +126,11 @@ impl Inner {
         Ok(Ok(results(parts, &works, &bundles, acked)))
     }
 
-    async fn transaction_pushes(&self, parts: &Parts, attempt: u32) -> Result<(Vec<Work>, Vec<Bundle>), Refused> {
+    async fn transaction_pushes(
+        &self,
+        parts: &Parts,
+        attempt: u32,
+    ) -> Result<(Vec<Work>, Vec<Bundle>), Refused> {
         let items: Vec<PushItem> = parts
             .push_positions
             .iter()
@@ -255,7 +266,12 @@ fn ack_refused(acked: &Acked) -> Setback {
     Setback::Refused("ack_rejected", format!("ACK operation failed: {text}"))
 }
 
-fn results(parts: &Parts, works: &[Work], bundles: &[Bundle], mut acked: Vec<Option<Acked>>) -> Vec<OperationResult> {
+fn results(
+    parts: &Parts,
+    works: &[Work],
+    bundles: &[Bundle],
+    mut acked: Vec<Option<Acked>>,
+) -> Vec<OperationResult> {
     let mut pushed: Vec<Option<(Pushed, Arc<str>)>> = vec![None; parts.push_positions.len()];
     for (work, bundle) in works.iter().zip(bundles) {
         let ids: Vec<_> = work.messages().map(|m| m.id).collect();

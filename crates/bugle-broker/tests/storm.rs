@@ -47,7 +47,10 @@ async fn produce(broker: Broker, producer: usize) {
     for n in 0..PER_PRODUCER {
         let lane = format!("lane-{}", fastrand::usize(..LANES));
         let id = format!("{producer}-{n}");
-        let pushed = broker.push(vec![item("storm", &lane, &id, "{}"), item("storm", &lane, &id, "{}")]).await.unwrap();
+        let pushed = broker
+            .push(vec![item("storm", &lane, &id, "{}"), item("storm", &lane, &id, "{}")])
+            .await
+            .unwrap();
         assert!(!pushed[0].duplicate && pushed[1].duplicate);
         if n % 7 == 0 {
             tokio::task::yield_now().await;
@@ -57,7 +60,8 @@ async fn produce(broker: Broker, producer: usize) {
 
 async fn consume(broker: Broker, seen: Arc<Seen>, all: usize) {
     while seen.total.load(Ordering::SeqCst) < all {
-        let request = PopRequest { batch: Some(fastrand::u32(1..20)), partitions: Some(3), ..from_queue("storm") };
+        let request =
+            PopRequest { batch: Some(fastrand::u32(1..20)), partitions: Some(3), ..from_queue("storm") };
         let answer = broker.pop(waiting(request, Duration::from_millis(200))).await.unwrap();
         if answer.lanes.is_empty() {
             continue;
@@ -70,7 +74,13 @@ async fn consume(broker: Broker, seen: Arc<Seen>, all: usize) {
             for lane in &answer.lanes[1..] {
                 let last = lane.messages.last().unwrap();
                 seen.confirm(&lane.partition, last.offset + 1, lane.messages.len());
-                let acked = ack_as(&broker, &answer, QUEUE_MODE, &[(last.message.transaction(), AckStatus::Completed)]).await;
+                let acked = ack_as(
+                    &broker,
+                    &answer,
+                    QUEUE_MODE,
+                    &[(last.message.transaction(), AckStatus::Completed)],
+                )
+                .await;
                 assert!(acked[0].success, "{acked:?}");
             }
             continue;

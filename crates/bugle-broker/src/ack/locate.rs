@@ -79,7 +79,8 @@ impl Inner {
     async fn locate_by_fingerprint(&self, sought: &[Sought], located: &mut [Located]) -> Result<(), Refused> {
         let (mut finds, mut which) = (Vec::new(), Vec::new());
         for (i, s) in sought.iter().enumerate() {
-            let mut missing: Vec<&String> = s.ids.iter().filter(|id| located[i].offset(id).is_none()).collect();
+            let mut missing: Vec<&String> =
+                s.ids.iter().filter(|id| located[i].offset(id).is_none()).collect();
             missing.sort_unstable();
             missing.dedup();
             if missing.is_empty() {

@@ -66,7 +66,8 @@ impl<T: Send + 'static> Intake<T> {
     }
 
     /// Items that wait.
-    pub(crate) fn queued(&self) -> usize {
+    #[cfg(test)]
+    fn queued(&self) -> usize {
         let state = self.state.lock();
         state.urgent.len() + state.normal.len()
     }

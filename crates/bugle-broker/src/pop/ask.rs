@@ -41,7 +41,10 @@ impl Inner {
             open.job.asked = true;
             for (queue, channel) in &open.channels {
                 if let PopTarget::Lane { partition, .. } = &open.job.request.target {
-                    loads.push(Load::Lane(bugle_store::LaneId::derive(queue.id, partition), channel.group.clone()));
+                    loads.push(Load::Lane(
+                        bugle_store::LaneId::derive(queue.id, partition),
+                        channel.group.clone(),
+                    ));
                     load_for.push(channel.clone());
                 } else if !probe_for.iter().any(|c| c.no == channel.no) {
                     probe_for.push(channel.clone());
@@ -64,7 +67,8 @@ impl Inner {
 
     async fn probe(self: &Arc<Self>, channels: Vec<Arc<Channel>>) -> Result<(), Refused> {
         let now = self.engine.now().earliest;
-        let mut open: Vec<(Arc<Channel>, Probe)> = channels.into_iter().map(|c| first_probe(c, now)).collect();
+        let mut open: Vec<(Arc<Channel>, Probe)> =
+            channels.into_iter().map(|c| first_probe(c, now)).collect();
         while !open.is_empty() {
             let batch = open.iter().map(|(_, probe)| probe.clone()).collect();
             let answers = self.watch(self.engine.probe(batch).await)?;
@@ -106,10 +110,10 @@ impl Inner {
         if entry.place == Place::Claiming {
             return;
         }
+        // An epoch below the one known here is an old answer, or another incarnation of the lane: ask before claiming.
         let stored = found.cursor.as_ref().map_or(0, |c| c.epoch);
-        if entry.cursor.as_ref().is_none_or(|known| known.epoch <= stored) {
-            entry.cursor = found.cursor;
-        }
+        let newer = entry.cursor.as_ref().is_none_or(|known| known.epoch <= stored);
+        entry.cursor = found.cursor.filter(|_| newer);
         let (head, tail) = lane.bounds();
         let committed = entry.cursor.as_ref().map_or(tail, |c| c.committed.max(tail));
         if head <= committed {
@@ -138,7 +142,8 @@ impl Inner {
         if unknown.is_empty() {
             return Ok(());
         }
-        let batch = unknown.iter().map(|i| Load::Lane(plans[*i].lane.id, plans[*i].channel.group.clone())).collect();
+        let batch =
+            unknown.iter().map(|i| Load::Lane(plans[*i].lane.id, plans[*i].channel.group.clone())).collect();
         let found = self.watch(self.engine.load(batch).await)?;
         let (mut positions, mut position_for) = (Vec::new(), Vec::new());
         for (i, found) in unknown.into_iter().zip(found) {

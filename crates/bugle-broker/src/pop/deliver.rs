@@ -132,7 +132,8 @@ impl Inner {
         if cuts.is_empty() {
             return;
         }
-        let swaps = cuts.iter().map(|c| plain_swap(c.lane.id, &c.channel, &c.cursor, c.next.clone())).collect();
+        let swaps =
+            cuts.iter().map(|c| plain_swap(c.lane.id, &c.channel, &c.cursor, c.next.clone())).collect();
         let Ok(outcomes) = self.watch(self.engine.swap(swaps).await) else { return };
         for (cut, outcome) in cuts.into_iter().zip(outcomes) {
             let free = {
@@ -192,7 +193,8 @@ impl Inner {
         &self,
         wanted: Vec<(Arc<crate::lanes::LaneState>, Offset, Offset)>,
     ) -> Result<Vec<Vec<Segment>>, crate::api::Refused> {
-        let mut found: Vec<Option<Vec<Segment>>> = wanted.iter().map(|(l, from, to)| l.cached(*from, *to)).collect();
+        let mut found: Vec<Option<Vec<Segment>>> =
+            wanted.iter().map(|(l, from, to)| l.cached(*from, *to)).collect();
         let missing: Vec<usize> = (0..found.len()).filter(|i| found[*i].is_none()).collect();
         if !missing.is_empty() {
             let reads = missing

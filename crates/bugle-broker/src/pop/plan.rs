@@ -9,7 +9,7 @@ use crate::config::BrokerConfig;
 use crate::inner::Inner;
 use crate::lanes::LaneState;
 use crate::semantics::priority;
-use crate::waiting::{Channel, Place};
+use crate::waiting::{Channel, Entry, Place};
 
 use super::serve::Open;
 
@@ -98,9 +98,9 @@ fn take_lane(job: usize, queue: &Arc<Queue>, channel: &Arc<Channel>, lane: LaneI
     if entry.place == Place::Claiming {
         return None;
     }
-    if entry.place == Place::Idle
-        && entry.cursor.as_ref().is_some_and(|cursor| entry.lane.bounds().0 <= cursor.committed)
-    {
+    let head = entry.lane.bounds().0;
+    forget_foreign(entry, head);
+    if entry.place == Place::Idle && entry.cursor.as_ref().is_some_and(|cursor| head <= cursor.committed) {
         return None;
     }
     entry.place = Place::Claiming;
@@ -124,6 +124,7 @@ fn take_ready(
         let Some(id) = state.next_ready() else { return };
         let Some(entry) = state.entries.get_mut(&id) else { continue };
         let (head, tail) = entry.lane.bounds();
+        forget_foreign(entry, head);
         let read = entry.cursor.as_ref().map_or(tail, |cursor| cursor.committed.max(tail));
         let available = head.saturating_sub(read);
         if available == 0 {
@@ -133,6 +134,13 @@ fn take_ready(
         rest.batch = rest.batch.saturating_sub(available);
         rest.partitions -= 1;
         plans.push(Plan::new(job, queue, channel, entry.lane.clone(), entry.cursor.clone()));
+    }
+}
+
+/// A cursor beyond the head belongs to an earlier incarnation of the lane: it must be asked for again.
+fn forget_foreign(entry: &mut Entry, head: Offset) {
+    if entry.cursor.as_ref().is_some_and(|cursor| cursor.committed > head) {
+        entry.cursor = None;
     }
 }
 

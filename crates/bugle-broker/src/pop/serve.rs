@@ -173,7 +173,12 @@ impl Inner {
         let reads = hidden
             .iter()
             .map(|i| &plans[*i])
-            .map(|p| Read { lane: p.lane.id, from: p.from, to: p.to.max(p.from + 101), max_bytes: self.config.pop_max_bytes })
+            .map(|p| Read {
+                lane: p.lane.id,
+                from: p.from,
+                to: p.to.max(p.from + 101),
+                max_bytes: self.config.pop_max_bytes,
+            })
             .collect();
         let looked = self.watch(self.engine.read(reads).await)?;
         for (i, segments) in hidden.into_iter().zip(looked) {
@@ -207,6 +212,11 @@ impl Inner {
             return false;
         }
         plan.expired_from = plan.from;
+        if plan.channel.record.conflation && !visible::hides(&plan.queue.options) {
+            // Only the newest counts; claiming it passes over what it replaces.
+            plan.from = head - 1;
+            plan.expired_from = plan.from;
+        }
         plan.to = head.min(plan.from + *rest);
         *rest -= plan.to - plan.from;
         true
@@ -223,6 +233,9 @@ impl Inner {
         match visible::visible(options, &plan.lane.view(), plan.from, &pending, now) {
             visible::Visible::Until(end) => {
                 plan.to = plan.to.min(end).max(plan.from);
+                if plan.channel.record.conflation && plan.to > plan.from {
+                    (plan.expired_from, plan.from) = (plan.to - 1, plan.to - 1);
+                }
                 true
             }
             _ if plan.from > plan.expired_from => {
@@ -253,7 +266,8 @@ impl Inner {
         let mut leases: HashMap<usize, (Uuid, Timestamp)> = HashMap::new();
         let mut swaps = Vec::with_capacity(plans.len());
         for plan in &plans {
-            let (id, until) = *leases.entry(plan.job).or_insert_with(|| self.lease_for(&open[plan.job], plan));
+            let (id, until) =
+                *leases.entry(plan.job).or_insert_with(|| self.lease_for(&open[plan.job], plan));
             swaps.push(self.swap_for(&open[plan.job], plan, id, until));
         }
         let nexts: Vec<Cursor> = swaps.iter().map(|s| s.next.clone()).collect();
@@ -302,7 +316,14 @@ impl Inner {
         let cached = plan.segments.is_some() || plan.lane.cached(plan.from, plan.to).is_some();
         let read = (!cached).then_some(Span { from: plan.from, to: plan.to, max_bytes: open.bytes });
         let dead = self.expired(plan);
-        Swap { lane: plan.lane.id, group: plan.channel.group.clone(), expect: cursor.epoch, next: claim.next, read, dead }
+        Swap {
+            lane: plan.lane.id,
+            group: plan.channel.group.clone(),
+            expect: cursor.epoch,
+            next: claim.next,
+            read,
+            dead,
+        }
     }
 
     /// Dead letters for what expired in front of a claim.

@@ -37,16 +37,6 @@ pub(crate) fn rules(
         .collect()
 }
 
-/// The latest moment worth asking the store about: what was pushed after it stays under every rule. `None` if nothing
-/// can go.
-pub(crate) fn cut_before(
-    options: &QueueOptions,
-    completed_default: Duration,
-    now: Timestamp,
-) -> Option<Timestamp> {
-    rules(options, completed_default, now).into_iter().map(|(_, before)| before).max()
-}
-
 /// The moment before which messages that nobody fetched are evicted (`maxWaitTimeSeconds`), by [`Rule::Unread`].
 pub(crate) fn eviction(options: &QueueOptions, now: Timestamp) -> Option<Timestamp> {
     (options.max_wait_time_seconds > 0).then(|| now.minus(Duration::from_secs(options.max_wait_time_seconds)))
@@ -97,9 +87,7 @@ mod tests {
     fn by_default_only_consumed_messages_go_after_the_servers_age() {
         let options = QueueOptions::default();
         assert_eq!(rules(&options, WEEK, NOW), [(Rule::Consumed, NOW.minus(WEEK))]);
-        assert_eq!(cut_before(&options, WEEK, NOW), Some(NOW.minus(WEEK)));
         assert!(rules(&options, Duration::ZERO, NOW).is_empty());
-        assert_eq!(cut_before(&options, Duration::ZERO, NOW), None);
     }
 
     #[test]
@@ -112,7 +100,6 @@ mod tests {
         };
         let expected = [(Rule::Any, seconds_ago(100)), (Rule::Consumed, seconds_ago(20))];
         assert_eq!(rules(&options, WEEK, NOW), expected);
-        assert_eq!(cut_before(&options, WEEK, NOW), Some(seconds_ago(20)));
         let off = QueueOptions { retention_enabled: false, ..options };
         assert_eq!(rules(&off, WEEK, NOW), [(Rule::Consumed, NOW.minus(WEEK))]);
     }

@@ -123,11 +123,6 @@ impl ChannelState {
         None
     }
 
-    /// Lanes believed ready.
-    pub(crate) fn ready(&self) -> usize {
-        self.ring.len()
-    }
-
     /// The lane at the front of the ring.
     pub(crate) fn front(&self) -> Option<&Entry> {
         self.ring.iter().find_map(|id| self.entries.get(id).filter(|e| e.place == Place::Ring))

@@ -5,5 +5,5 @@
 mod channel;
 mod registry;
 
-pub(crate) use channel::{Channel, Place};
+pub(crate) use channel::{Channel, Entry, Place};
 pub(crate) use registry::{Channels, TimerKey};

@@ -80,7 +80,10 @@ impl Channels {
     /// The oldest filter pop that wants messages of this queue for this group.
     pub(crate) fn wake_filter(&self, queue: &Queue, group: &str) -> Option<PopJob> {
         let mut filtering = self.filtering.lock();
-        let seq = filtering.iter().find(|(_, job)| *job.request.group == *group && job.wants(queue)).map(|(s, _)| *s)?;
+        let seq = filtering
+            .iter()
+            .find(|(_, job)| *job.request.group == *group && job.wants(queue))
+            .map(|(s, _)| *s)?;
         filtering.remove(&seq)
     }
 

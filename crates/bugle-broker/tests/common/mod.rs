@@ -6,45 +6,46 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use bugle_broker::{
-    AckItem, AckStatus, Acked, Broker, BrokerConfig, Configure, LeaseToken, PopAnswer, PopRequest, PopTarget, PushItem,
-    Pushed,
+    AckItem, AckStatus, Acked, Broker, BrokerConfig, Configure, LeaseToken, PopAnswer, PopRequest, PopTarget,
+    PushItem, Pushed,
 };
 use bugle_store::{Engine, MemoryStore, QUEUE_MODE, Timestamp};
 
 /// A broker, its engine and a clock that tests move.
-pub struct Rig {
-    pub broker: Broker,
-    pub engine: Arc<dyn Engine>,
-    pub clock: Arc<AtomicI64>,
+pub(crate) struct Rig {
+    pub(crate) broker: Broker,
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) clock: Arc<AtomicI64>,
 }
 
 /// Start of the tests' time.
-pub const START: i64 = 1_700_000_000_000_000;
+pub(crate) const START: i64 = 1_700_000_000_000_000;
 
 impl Rig {
-    pub async fn new(exclusive: bool) -> Self {
+    pub(crate) async fn new(exclusive: bool) -> Self {
         Self::with(exclusive, BrokerConfig::default()).await
     }
 
-    pub async fn with(exclusive: bool, config: BrokerConfig) -> Self {
+    pub(crate) async fn with(exclusive: bool, config: BrokerConfig) -> Self {
         let clock = Arc::new(AtomicI64::new(START));
         let read = clock.clone();
-        let store = MemoryStore::with_clock(Arc::new(move || Timestamp(read.fetch_add(1, Ordering::Relaxed))));
+        let store =
+            MemoryStore::with_clock(Arc::new(move || Timestamp(read.fetch_add(1, Ordering::Relaxed))));
         let engine: Arc<dyn Engine> = if exclusive { Arc::new(store) } else { Arc::new(store.shared()) };
         Self { broker: Broker::open(engine.clone(), config).await.unwrap(), engine, clock }
     }
 
     /// A second broker on the same store.
-    pub async fn sibling(&self) -> Broker {
+    pub(crate) async fn sibling(&self) -> Broker {
         Broker::open(self.engine.clone(), BrokerConfig::default()).await.unwrap()
     }
 
-    pub fn advance(&self, by: Duration) {
+    pub(crate) fn advance(&self, by: Duration) {
         self.clock.fetch_add(by.as_micros() as i64, Ordering::Relaxed);
     }
 }
 
-pub fn item(queue: &str, partition: &str, id: &str, payload: &str) -> PushItem {
+pub(crate) fn item(queue: &str, partition: &str, id: &str, payload: &str) -> PushItem {
     PushItem {
         queue: queue.into(),
         partition: partition.into(),
@@ -55,12 +56,12 @@ pub fn item(queue: &str, partition: &str, id: &str, payload: &str) -> PushItem {
     }
 }
 
-pub async fn push(broker: &Broker, queue: &str, partition: &str, ids: &[&str]) -> Vec<Pushed> {
+pub(crate) async fn push(broker: &Broker, queue: &str, partition: &str, ids: &[&str]) -> Vec<Pushed> {
     let items = ids.iter().map(|id| item(queue, partition, id, &format!("{id:?}"))).collect();
     broker.push(items).await.unwrap()
 }
 
-pub fn from_queue(queue: &str) -> PopRequest {
+pub(crate) fn from_queue(queue: &str) -> PopRequest {
     PopRequest {
         target: PopTarget::Queue { queue: queue.into() },
         group: QUEUE_MODE.into(),
@@ -76,22 +77,31 @@ pub fn from_queue(queue: &str) -> PopRequest {
     }
 }
 
-pub fn from_lane(queue: &str, partition: &str) -> PopRequest {
-    PopRequest { target: PopTarget::Lane { queue: queue.into(), partition: partition.into() }, ..from_queue(queue) }
+pub(crate) fn from_lane(queue: &str, partition: &str) -> PopRequest {
+    PopRequest {
+        target: PopTarget::Lane { queue: queue.into(), partition: partition.into() },
+        ..from_queue(queue)
+    }
 }
 
-pub fn waiting(request: PopRequest, wait: Duration) -> PopRequest {
+pub(crate) fn waiting(request: PopRequest, wait: Duration) -> PopRequest {
     PopRequest { wait: Some(wait), ..request }
 }
 
-pub fn ids(answer: &PopAnswer) -> Vec<String> {
+pub(crate) fn ids(answer: &PopAnswer) -> Vec<String> {
     answer.lanes.iter().flat_map(|l| &l.messages).map(|m| m.message.transaction().to_owned()).collect()
 }
 
-pub async fn ack_as(broker: &Broker, answer: &PopAnswer, group: &str, only: &[(&str, AckStatus)]) -> Vec<Acked> {
+pub(crate) async fn ack_as(
+    broker: &Broker,
+    answer: &PopAnswer,
+    group: &str,
+    only: &[(&str, AckStatus)],
+) -> Vec<Acked> {
     let mut items = Vec::new();
     for (id, status) in only {
-        let lane = answer.lanes.iter().find(|l| l.messages.iter().any(|m| m.message.transaction() == *id)).unwrap();
+        let lane =
+            answer.lanes.iter().find(|l| l.messages.iter().any(|m| m.message.transaction() == *id)).unwrap();
         items.push(AckItem {
             transaction_id: (*id).to_owned(),
             lane: Some(lane.lane),
@@ -104,13 +114,13 @@ pub async fn ack_as(broker: &Broker, answer: &PopAnswer, group: &str, only: &[(&
     broker.ack(items).await.unwrap()
 }
 
-pub async fn ack_all(broker: &Broker, answer: &PopAnswer) -> Vec<Acked> {
+pub(crate) async fn ack_all(broker: &Broker, answer: &PopAnswer) -> Vec<Acked> {
     let all = ids(answer);
     let all: Vec<(&str, AckStatus)> = all.iter().map(|id| (id.as_str(), AckStatus::Completed)).collect();
     ack_as(broker, answer, QUEUE_MODE, &all).await
 }
 
-pub async fn configure(broker: &Broker, queue: &str, options: serde_json::Value) {
+pub(crate) async fn configure(broker: &Broker, queue: &str, options: serde_json::Value) {
     let options = options.as_object().unwrap().clone();
     let request = Configure { queue: queue.into(), namespace: None, task: None, options, replace: false };
     broker.configure(request).await.unwrap();

@@ -250,7 +250,8 @@ fn a_lease_that_is_not_the_live_one_changes_nothing() {
 
 #[test]
 fn a_lease_settles_only_what_it_delivered() {
-    let settled = settle(&leased(10, 12), Some(LeaseToken::Id(HOLDER)), &[ack(12, Completed)], HEAD, &limit(3), NOW);
+    let settled =
+        settle(&leased(10, 12), Some(LeaseToken::Id(HOLDER)), &[ack(12, Completed)], HEAD, &limit(3), NOW);
     assert_eq!(settled.verdicts, [Verdict::Rejected("unresolvable: no such message".into())]);
     assert_eq!(settled.next, None);
 }
