@@ -24,6 +24,9 @@ use crate::pop::PopJob;
 use crate::room::Rooms;
 use crate::waiting::{Channel, Channels, Place, TimerKey};
 
+/// Segments read in one call for the sake of single messages.
+const READ_AT_ONCE: usize = 32;
+
 /// See the module.
 pub(crate) struct Inner {
     pub(crate) engine: Arc<dyn Engine>,
@@ -219,20 +222,20 @@ impl Inner {
         wanted: &[(LaneId, Offset)],
     ) -> Result<HashMap<(LaneId, Offset), (Message, Timestamp)>, Refused> {
         let mut found = HashMap::with_capacity(wanted.len());
-        let (mut reads, mut asked) = (Vec::new(), Vec::new());
+        let mut missing = Vec::new();
         for (lane, at) in wanted {
             match self.lanes.get(*lane).and_then(|l| l.cached(*at, *at + 1)) {
                 Some(segments) => pick(&segments, *lane, *at, &mut found),
-                None => {
-                    reads.push(Read { lane: *lane, from: *at, to: *at + 1, max_bytes: 1 });
-                    asked.push((*lane, *at));
-                }
+                None => missing.push((*lane, *at)),
             }
         }
-        if !reads.is_empty() {
-            let segments = self.watch(self.engine.read(reads).await)?;
-            for ((lane, at), segments) in asked.into_iter().zip(segments) {
-                pick(&segments, lane, at, &mut found);
+        // A message brings its whole segment along, so only some are read at a time.
+        for some in missing.chunks(READ_AT_ONCE) {
+            let reads =
+                some.iter().map(|(lane, at)| Read { lane: *lane, from: *at, to: *at + 1, max_bytes: 1 });
+            let segments = self.watch(self.engine.read(reads.collect()).await)?;
+            for ((lane, at), segments) in some.iter().zip(segments) {
+                pick(&segments, *lane, *at, &mut found);
             }
         }
         Ok(found)
@@ -345,7 +348,7 @@ fn pick(
             && at < segment.end()
             && let Ok(mut messages) = segment.messages()
         {
-            let message = messages.swap_remove((at - segment.base) as usize);
+            let message = messages.swap_remove((at - segment.base) as usize).detached();
             found.insert((lane, at), (message, segment.created_at));
         }
     }

@@ -43,6 +43,17 @@ impl Message {
         self.producer_sub.as_deref().and_then(|b| std::str::from_utf8(b).ok())
     }
 
+    /// A copy that does not keep the memory of its segment alive.
+    #[must_use]
+    pub fn detached(&self) -> Self {
+        Self {
+            transaction_id: Bytes::copy_from_slice(&self.transaction_id),
+            producer_sub: self.producer_sub.as_deref().map(Bytes::copy_from_slice),
+            payload: Bytes::copy_from_slice(&self.payload),
+            ..*self
+        }
+    }
+
     /// Bytes this message takes when encoded.
     pub fn encoded_len(&self) -> usize {
         16 + 1

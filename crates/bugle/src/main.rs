@@ -2,6 +2,7 @@
 //!
 //! Modules in reading order; each uses only those above it.
 
+mod allocator;
 mod engine;
 mod logs;
 mod serve;
@@ -41,6 +42,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    allocator::tune();
     let Command::Serve(args) = Cli::parse().command;
     match serve::run(*args) {
         Ok(()) => ExitCode::SUCCESS,

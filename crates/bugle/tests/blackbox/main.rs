@@ -9,9 +9,17 @@ mod bad_input;
 #[cfg(test)]
 mod basics;
 #[cfg(test)]
+mod bytes;
+#[cfg(test)]
 mod command;
 #[cfg(test)]
+mod delays;
+#[cfg(test)]
 mod encryption;
+#[cfg(test)]
+mod fairness;
+#[cfg(test)]
+mod lanes;
 #[cfg(test)]
 mod leases;
 #[cfg(test)]
@@ -24,6 +32,12 @@ mod payloads;
 mod pops;
 #[cfg(test)]
 mod queues;
+#[cfg(test)]
+mod retention;
+#[cfg(test)]
+mod retry;
+#[cfg(test)]
+mod servers;
 #[cfg(test)]
 mod transactions;
 #[cfg(test)]

@@ -6,7 +6,7 @@ mod wire_cutter;
 
 use std::time::Duration;
 
-pub(crate) use client::ids;
+pub(crate) use client::{Client, ids};
 pub(crate) use server::{On, Server, command};
 pub(crate) use wire_cutter::WireCutter;
 
