@@ -331,8 +331,15 @@ impl Inner {
     }
 
     fn refuse_settling(self: &Arc<Self>, settling: Settling, refused: &Refused) {
-        if let Some(entry) = settling.channel.state.lock().entries.get_mut(&settling.lane.id) {
+        let blocked = {
+            let mut state = settling.channel.state.lock();
+            let entry = state.entry(&settling.lane);
             entry.cursor = None;
+            matches!(entry.place, Place::Leased | Place::Later | Place::Idle)
+        };
+        if blocked {
+            // The lane may have been freed after all: the next claim loads the truth.
+            self.ring(&settling.channel, settling.lane.id);
         }
         for call in settling.calls {
             let _ = call.reply.send(Err(refused.clone()));
@@ -366,9 +373,8 @@ impl Inner {
             for found in held {
                 let Some(cursor) = found.cursor else { continue };
                 let Some(next) = lease::renew(&cursor, id, seconds, now) else { continue };
-                let Some(record) = self.catalog.group(found.lane.queue, &found.group) else { continue };
-                let channel = self.channels.get_or_make(&record);
-                swaps.push(crate::pop::plain_swap(found.lane.id, &channel, &cursor, next.clone()));
+                swaps.push(crate::pop::plain_swap(found.lane.id, &found.group, &cursor, next.clone()));
+                let channel = self.channels.get(found.lane.queue, &found.group);
                 homes.push((channel, self.lanes.absorb(&found.lane), next));
             }
             if swaps.is_empty() {
@@ -380,7 +386,9 @@ impl Inner {
             for ((channel, lane, next), outcome) in homes.into_iter().zip(outcomes) {
                 if outcome.is_ok() {
                     ends.extend(next.lease.map(|l| l.until));
-                    self.cursor_changed(&channel, &lane, next);
+                    if let Some(channel) = channel {
+                        self.cursor_changed(&channel, &lane, next);
+                    }
                 }
             }
             if all {

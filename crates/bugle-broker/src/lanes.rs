@@ -71,9 +71,20 @@ impl LaneState {
         self.inner.lock().lane.clone()
     }
 
-    /// Take over what the store says of this lane.
-    pub(crate) fn absorb(&self, lane: &Lane) {
-        self.inner.lock().absorb(lane);
+    /// Take over what the store says of this lane. `true` = it has grown since it was last seen.
+    pub(crate) fn absorb(&self, lane: &Lane) -> bool {
+        self.inner.lock().absorb(lane)
+    }
+
+    /// Take over what the store says in refusing an append: that is the truth, also if the head went back.
+    pub(crate) fn correct(&self, lane: &Lane) {
+        let mut inner = self.inner.lock();
+        if lane.head < inner.lane.head {
+            inner.start_over(lane);
+        } else {
+            inner.absorb(lane);
+        }
+        inner.contended = true;
     }
 
     /// The segments that cover `from..to`, if all of them are remembered.
@@ -97,19 +108,32 @@ impl LaneState {
 }
 
 impl LaneInner {
-    /// See [`LaneState::absorb`].
-    pub(crate) fn absorb(&mut self, lane: &Lane) {
-        if lane.head < self.lane.head {
-            self.recent = Recent::starting_at(lane.head);
-            self.segments.clear();
-            self.lane = lane.clone();
-        } else {
-            self.contended |= lane.head > self.lane.head;
+    /// See [`LaneState::absorb`]. An answer may be older than what is known by now, so a smaller head of the same
+    /// incarnation is ignored; a lane created later is another one.
+    fn absorb(&mut self, lane: &Lane) -> bool {
+        if lane.created_at > self.lane.created_at {
+            self.start_over(lane);
+            return true;
+        }
+        let grown = lane.created_at == self.lane.created_at && lane.head > self.lane.head;
+        if grown {
+            self.contended = true;
             self.lane.head = lane.head;
-            self.lane.tail = self.lane.tail.max(lane.tail);
+        }
+        if lane.created_at == self.lane.created_at {
+            self.lane.tail = self.lane.tail.max(lane.tail).min(self.lane.head);
             self.lane.written_at = self.lane.written_at.max(lane.written_at);
             self.lane.greatest = self.lane.greatest.max(lane.greatest);
         }
+        self.stale = false;
+        grown
+    }
+
+    /// Forget what belongs to an earlier incarnation.
+    fn start_over(&mut self, lane: &Lane) {
+        self.recent = Recent::starting_at(lane.head);
+        self.segments.clear();
+        self.lane = lane.clone();
         self.stale = false;
     }
 

@@ -43,13 +43,7 @@ pub(crate) struct PopJob {
 impl PopJob {
     /// Whether a filter pop wants messages of this queue.
     pub(crate) fn wants(&self, queue: &Queue) -> bool {
-        match &self.request.target {
-            PopTarget::Filter { namespace, task } => {
-                namespace.as_ref().is_none_or(|n| *n == queue.namespace)
-                    && task.as_ref().is_none_or(|t| *t == queue.task)
-            }
-            _ => false,
-        }
+        self.request.target.wants(queue)
     }
 
     /// Whether this job may wait (again) now.
@@ -58,12 +52,25 @@ impl PopJob {
     }
 }
 
+impl PopTarget {
+    /// Whether this is a filter that a queue passes.
+    fn wants(&self, queue: &Queue) -> bool {
+        match self {
+            Self::Filter { namespace, task } => {
+                namespace.as_ref().is_none_or(|n| *n == queue.namespace)
+                    && task.as_ref().is_none_or(|t| *t == queue.task)
+            }
+            _ => false,
+        }
+    }
+}
+
 impl Inner {
     /// See [`crate::Broker::pop`].
     pub(crate) async fn pop(self: &Arc<Self>, request: PopRequest) -> Result<PopAnswer, Refused> {
         self.keep_catalog_fresh();
         let _counted = self.count_waiter(request.wait.is_some())?;
-        let (reply, mut answer) = oneshot::channel();
+        let (reply, answer) = oneshot::channel();
         let draining = self.draining.load(Ordering::Acquire);
         let mut job = PopJob {
             seq: self.next_pop.fetch_add(1, Ordering::Relaxed),
@@ -74,22 +81,22 @@ impl Inner {
             reply,
         };
         job.deadline = job.request.wait.filter(|_| !draining).map(|wait| Instant::now() + wait);
-        let leave = Leave { inner: self.clone(), seq: job.seq, request: job.request.clone() };
+        let mut leave = Leave { inner: self.clone(), seq: job.seq, request: job.request.clone(), answer };
         let deadline = job.deadline;
         self.pops().offer(job).map_err(|_| self.busy("too many pops wait for the store"))?;
         let Some(deadline) = deadline else {
-            return answer.await.unwrap_or_else(|_| Ok(PopAnswer::default()));
+            return (&mut leave.answer).await.unwrap_or_else(|_| Ok(PopAnswer::default()));
         };
         tokio::select! {
             biased;
-            answer = &mut answer => return answer.unwrap_or_else(|_| Ok(PopAnswer::default())),
+            answer = &mut leave.answer => return answer.unwrap_or_else(|_| Ok(PopAnswer::default())),
             () = tokio::time::sleep_until(deadline) => (),
         }
         if leave.unpark().is_some() {
             return Ok(self.nothing());
         }
         // A claim is in flight for it: its outcome is not far.
-        match tokio::time::timeout(IN_FLIGHT, answer).await {
+        match tokio::time::timeout(IN_FLIGHT, &mut leave.answer).await {
             Ok(Ok(answer)) => answer,
             _ => Ok(self.nothing()),
         }
@@ -121,11 +128,12 @@ impl Drop for Counted {
     }
 }
 
-/// Takes a pop out of wherever it is parked when its caller goes away.
+/// Takes a pop out of wherever it is when its caller goes away: parked, or answered but not received.
 struct Leave {
     inner: Arc<Inner>,
     seq: u64,
     request: Arc<PopRequest>,
+    answer: oneshot::Receiver<Result<PopAnswer, Refused>>,
 }
 
 impl Leave {
@@ -145,5 +153,15 @@ impl Leave {
 impl Drop for Leave {
     fn drop(&mut self) {
         drop(self.unpark());
+        self.answer.close();
+        if let Ok(Ok(answer)) = self.answer.try_recv()
+            && let Some(lease) = answer.lease_id
+        {
+            let home = |lane: &crate::api::PoppedLane| {
+                let queue = self.inner.lanes.get(lane.lane)?.queue;
+                Some((self.inner.channels.get(queue, &self.request.group)?, lane.lane))
+            };
+            self.inner.give_back(answer.lanes.iter().filter_map(home).collect(), lease);
+        }
     }
 }

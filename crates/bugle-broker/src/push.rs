@@ -204,7 +204,7 @@ impl Inner {
 
     /// Handler of the push intake: append what waits in these lanes.
     pub(crate) async fn append_lanes(self: Arc<Self>, lanes: Vec<Arc<LaneState>>) {
-        let mut open: Vec<Work> = lanes.into_iter().map(Work::take).collect();
+        let mut open: Vec<Work> = lanes.into_iter().map(|lane| Work::take(lane, &self)).collect();
         while !open.is_empty() {
             open = self.append_round(open).await;
         }
@@ -250,8 +250,8 @@ impl Inner {
                     self.finish(work, Some(appended));
                 }
                 Err(AppendError::Moved(lane)) => {
-                    work.lane.absorb(&lane);
-                    work.lane.inner.lock().contended = true;
+                    work.lane.correct(&lane);
+                    self.lane_written(&work.lane);
                     work.tries += 1;
                     if work.tries < MAX_TRIES {
                         again.push(work);
@@ -266,19 +266,21 @@ impl Inner {
     }
 
     /// Load lanes whose head is uncertain, and read what others wrote where it is worth it.
-    pub(crate) async fn catch_up(&self, open: &mut [Work]) -> Result<(), Refused> {
+    pub(crate) async fn catch_up(self: &Arc<Self>, open: &mut [Work]) -> Result<(), Refused> {
         let stale: Vec<usize> = (0..open.len()).filter(|i| open[*i].lane.inner.lock().stale).collect();
         if !stale.is_empty() {
             let batch = stale.iter().map(|i| Load::Lane(open[*i].lane.id, QUEUE_MODE.into())).collect();
             for (i, found) in stale.iter().zip(self.watch(self.engine.load(batch).await)?) {
                 match found.first() {
-                    Some(found) => open[*i].lane.absorb(&found.lane),
+                    // What an unanswered append has left behind is there for consumers too.
+                    Some(found) if open[*i].lane.absorb(&found.lane) => self.lane_written(&open[*i].lane),
+                    Some(_) => (),
                     None => open[*i].lane.inner.lock().stale = false,
                 }
             }
         }
         for work in open {
-            if work.window(self).is_some() {
+            if work.window.is_some() {
                 self.read_gap(&work.lane, work.tries > 0).await?;
             }
         }
@@ -302,11 +304,12 @@ impl Inner {
         }
         let segment = NewSegment::build(fastrand::u64(..), &fresh);
         let inner = work.lane.inner.lock();
-        let covered = inner.recent.covered().end;
-        let (guard, known_head) = match work.window(self) {
-            None => (Guard::Free, inner.lane.head),
-            Some(_) if inner.contended || covered != inner.lane.head => (Guard::Fingerprints, covered),
-            Some(_) => (Guard::Head, inner.lane.head),
+        // Screening looked at what was covered then; whatever came since is for the store to check.
+        let known_head = work.screened;
+        let guard = match work.window {
+            None => Guard::Free,
+            Some(_) if inner.contended || known_head != inner.lane.head => Guard::Fingerprints,
+            Some(_) => Guard::Head,
         };
         Some(Append { lane: work.lane.id, known_head, guard, segment, now: self.engine.now().latest })
     }
@@ -326,7 +329,7 @@ impl Inner {
             lane.head = lane.head.max(appended.base + u64::from(count));
             lane.written_at = lane.written_at.max(appended.created_at);
             lane.greatest = lane.greatest.max(segment.greatest);
-            if work.window(self).is_some() {
+            if work.window.is_some() {
                 let before = inner.recent.bytes();
                 inner.recent.insert(appended.base, &segment.fingerprints, ids, appended.created_at);
                 self.dedupe_used(&mut inner.recent, before);
@@ -349,10 +352,9 @@ impl Inner {
         let mut ids: Vec<(Uuid, bool)> = Vec::with_capacity(slots.len());
         for (message, slot) in jobs.iter().flat_map(|j| &j.messages).zip(&slots) {
             ids.push(match slot {
-                Slot::Fresh => (message.id, false),
+                Slot::Fresh | Slot::Ask(_) => (message.id, false),
                 Slot::Known(original) => (*original, true),
                 Slot::SameAs(earlier) => (ids[*earlier].0, true),
-                Slot::Ask(_) => unreachable!("asked slots are resolved before an append"),
             });
         }
         let mut ids = ids.into_iter();
@@ -401,7 +403,12 @@ impl Inner {
     fn lane_gone(self: &Arc<Self>, work: Work) {
         self.lanes.forget(work.lane.id);
         let mut jobs = work.jobs;
-        jobs.extend(std::mem::take(&mut work.lane.inner.lock().waiting));
+        {
+            // Whoever still holds this lane and pushes to it later must be told the same.
+            let mut inner = work.lane.inner.lock();
+            jobs.extend(std::mem::take(&mut inner.waiting));
+            inner.pushing = false;
+        }
         for job in jobs {
             let _ = job.reply.send(Err(PushFailure::Gone(job.messages)));
         }
@@ -416,40 +423,43 @@ pub(crate) struct Work {
     /// One per message over all jobs.
     pub(crate) slots: Vec<Slot>,
     pub(crate) ids: Ids,
+    /// Dedupe window of the lane's queue; `None` = off.
+    window: Option<std::time::Duration>,
+    /// Memory covered the lane up to here when it was screened.
+    screened: u64,
     tries: u32,
 }
 
 impl Work {
-    fn take(lane: Arc<LaneState>) -> Self {
+    fn take(lane: Arc<LaneState>, inner: &Inner) -> Self {
         let mut jobs = Vec::new();
         {
-            let mut inner = lane.inner.lock();
+            let mut state = lane.inner.lock();
             let mut bytes = 0;
             while bytes < SEGMENT_BYTES {
-                let Some(job) = inner.waiting.pop_front() else { break };
+                let Some(job) = state.waiting.pop_front() else { break };
                 bytes += job.messages.iter().map(Message::encoded_len).sum::<usize>();
                 jobs.push(job);
             }
         }
-        Self { lane, jobs, slots: Vec::new(), ids: Ids::default(), tries: 0 }
+        Self::new(lane, jobs, inner, 0)
+    }
+
+    fn new(lane: Arc<LaneState>, jobs: Vec<PushJob>, inner: &Inner, tries: u32) -> Self {
+        let seconds = inner.catalog.queue_by_id(lane.queue).map_or(3600, |q| q.options.dedup_window_seconds);
+        let window = (seconds > 0).then(|| std::time::Duration::from_secs(seconds));
+        Self { lane, jobs, slots: Vec::new(), ids: Ids::default(), window, screened: 0, tries }
     }
 
     /// Work for messages that belong to no waiting request, as a transaction has them.
-    pub(crate) fn alone(lane: Arc<LaneState>, messages: Vec<Message>, tries: u32) -> Self {
+    pub(crate) fn alone(lane: Arc<LaneState>, messages: Vec<Message>, inner: &Inner, tries: u32) -> Self {
         let (reply, _) = oneshot::channel();
-        Self { lane, jobs: vec![PushJob { messages, reply }], slots: Vec::new(), ids: Ids::default(), tries }
+        Self::new(lane, vec![PushJob { messages, reply }], inner, tries)
     }
 
     /// All messages, in order.
     pub(crate) fn messages(&self) -> impl Iterator<Item = &Message> {
         self.jobs.iter().flat_map(|job| &job.messages)
-    }
-
-    /// Dedupe window of the lane's queue; `None` = off.
-    fn window(&self, inner: &Inner) -> Option<std::time::Duration> {
-        let seconds =
-            inner.catalog.queue_by_id(self.lane.queue).map_or(3600, |q| q.options.dedup_window_seconds);
-        (seconds > 0).then(|| std::time::Duration::from_secs(seconds))
     }
 }
 

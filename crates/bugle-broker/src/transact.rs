@@ -127,7 +127,7 @@ impl Inner {
     }
 
     async fn transaction_pushes(
-        &self,
+        self: &Arc<Self>,
         parts: &Parts,
         attempt: u32,
     ) -> Result<(Vec<Work>, Vec<Bundle>), Refused> {
@@ -145,7 +145,7 @@ impl Inner {
         for (bundle, (queue, lane)) in bundles.iter_mut().zip(routes) {
             self.check_room(&queue, bundle.messages.len()).await?;
             self.seal(&queue, &lane, &mut bundle.messages)?;
-            works.push(Work::alone(lane, std::mem::take(&mut bundle.messages), attempt));
+            works.push(Work::alone(lane, std::mem::take(&mut bundle.messages), self, attempt));
         }
         self.catch_up(&mut works).await?;
         self.screen(&mut works).await?;
@@ -197,7 +197,7 @@ impl Inner {
 
     /// Learn from a refused commit what to compute anew.
     fn overtaken(
-        &self,
+        self: &Arc<Self>,
         error: CommitError,
         works: &[Work],
         sent: &[(usize, NewSegment, Ids)],
@@ -205,7 +205,10 @@ impl Inner {
         swapping: &[usize],
     ) {
         match error {
-            CommitError::Append(i, AppendError::Moved(lane)) => works[sent[i].0].lane.absorb(&lane),
+            CommitError::Append(i, AppendError::Moved(lane)) => {
+                works[sent[i].0].lane.correct(&lane);
+                self.lane_written(&works[sent[i].0].lane);
+            }
             CommitError::Append(i, AppendError::NoLane) => self.lanes.forget(works[sent[i].0].lane.id),
             CommitError::Swap(i, SwapError::NoLane) => self.lanes.forget(settlings[swapping[i]].lane.id),
             CommitError::Swap(..) => (),

@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use bugle_broker::{Broker, BrokerConfig, LeaseToken, Operation, PopAnswer, PopRequest, PopTarget};
-use bugle_store::{Engine, Expire, LaneId, Load, MemoryStore, Page, QUEUE_MODE, Store, Timestamp, Trim};
+use bugle_store::{
+    Append, Engine, Expire, Guard, LaneId, Load, MemoryStore, NewSegment, QUEUE_MODE, Timestamp, Trim,
+};
 
 use common::*;
 use faulty::{Fault, Faulty};
@@ -22,7 +24,6 @@ struct Bench {
     faulty: Arc<Faulty>,
     /// The engine without faults.
     plain: Arc<dyn Engine>,
-    clock: Arc<AtomicI64>,
 }
 
 async fn bench(exclusive: bool) -> Bench {
@@ -30,13 +31,12 @@ async fn bench(exclusive: bool) -> Bench {
 }
 
 async fn bench_with(exclusive: bool, config: BrokerConfig) -> Bench {
-    let clock = Arc::new(AtomicI64::new(START));
-    let read = clock.clone();
-    let store = MemoryStore::with_clock(Arc::new(move || Timestamp(read.fetch_add(1, Ordering::Relaxed))));
+    let clock = AtomicI64::new(START);
+    let store = MemoryStore::with_clock(Arc::new(move || Timestamp(clock.fetch_add(1, Ordering::Relaxed))));
     let plain: Arc<dyn Engine> = if exclusive { Arc::new(store) } else { Arc::new(store.shared()) };
     let faulty = Faulty::new(plain.clone());
     let broker = Broker::open(faulty.clone(), config).await.unwrap();
-    Bench { broker, faulty, plain, clock }
+    Bench { broker, faulty, plain }
 }
 
 impl Bench {
@@ -398,7 +398,39 @@ async fn what_did_not_fit_into_an_auto_acked_answer_comes_next() {
     assert_eq!(got, ["m1", "m2", "m3", "m4"]);
 }
 
-#[allow(dead_code)]
-fn unused(b: &Bench) -> (&AtomicI64, Page) {
-    (&b.clock, Page { offset: 0, limit: 0 })
+/// A segment that cannot be decoded stops its lane, not the server.
+#[tokio::test]
+#[ignore = "demonstrates finding 17"]
+async fn a_damaged_segment_is_not_claimed_over_and_over() {
+    let b = bench(false).await;
+    push(&b.broker, "q", "a", &["m1"]).await;
+    assert_eq!(consume(&b.broker, from_queue("q")).await, ["m1"]);
+    let segment = NewSegment { id: 1, fingerprints: [7].into(), greatest: None, body: vec![255; 3].into() };
+    let (lane, now) = (b.lane("q", "a").await, Timestamp(START + 1_000_000));
+    let append = Append { lane, known_head: 1, guard: Guard::Free, segment, now };
+    assert!(b.plain.append(vec![append]).await.unwrap()[0].is_ok());
+    let before = b.faulty.calls("swap");
+    let pop = b.start(waiting(from_queue("q"), Duration::from_millis(300)));
+    assert!(pop.await.unwrap().lanes.is_empty());
+    let swaps = b.faulty.calls("swap") - before;
+    assert!(swaps < 20, "{swaps} exchanges in 300 ms");
+}
+
+/// A claim that fails for a pop that does not wait leaves its lane to those that do.
+#[tokio::test]
+#[ignore = "demonstrates finding 18"]
+async fn a_failed_claim_of_a_passer_by_does_not_leave_the_waiting_behind() {
+    let b = bench(true).await;
+    push(&b.broker, "q", "a", &["m1"]).await;
+    assert_eq!(consume(&b.broker, from_queue("q")).await, ["m1"]);
+    let gate = faulty::Gate::new();
+    b.faulty.next("swap", Fault::HoldAndFail(gate.clone()));
+    push(&b.broker, "q", "a", &["m2"]).await;
+    let passer_by = b.start(from_queue("q"));
+    gate.reached().await;
+    let waits = b.start(waiting(from_queue("q"), SOON));
+    b.parked(1).await;
+    gate.open();
+    let got = [ids(&passer_by.await.unwrap()), ids(&waits.await.unwrap())].concat();
+    assert_eq!(got, ["m2"]);
 }

@@ -154,7 +154,7 @@ impl Inner {
                 continue;
             };
             plan.lane.absorb(&found.lane);
-            plan.cursor = found.cursor;
+            plan.cursor = plan.without_orphan(found.cursor);
             if plan.cursor.is_some() {
                 continue;
             }

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use bugle_store::{Cursor, LaneId, Message, Offset, Read, Segment, Swap, Timestamp};
+use bugle_store::{Cursor, Group, LaneId, Message, Offset, Read, Segment, Swap, Timestamp};
 
 use crate::api::{Popped, PoppedLane};
 use crate::inner::Inner;
 use crate::semantics::lease;
 use crate::waiting::{Channel, Place};
 
-use super::plan::Plan;
+use super::plan::{MESSAGE_OVERHEAD, Plan};
 use super::serve::{Open, segments_of};
 
 /// A claim that covers more than was sent.
@@ -36,7 +36,15 @@ impl Inner {
         let (messages, end) = self.fill(open, &plan, &segments);
         let leased = next.lease.is_some();
         self.settle_place(&plan, &next);
-        let cut = (end < plan.to).then(|| self.correct(&plan, &next, end)).flatten();
+        let cut = next.lease.filter(|_| end < plan.to).and_then(|held| {
+            let shorter = lease::shrink(&next, held.id, end)?;
+            Some(Cut {
+                channel: plan.channel.clone(),
+                lane: plan.lane.clone(),
+                cursor: next.clone(),
+                next: shorter,
+            })
+        });
         if !messages.is_empty() {
             if leased {
                 (open.answer.lease_id, open.answer.lease_expires_at) = lease.unzip();
@@ -59,9 +67,9 @@ impl Inner {
         let mut out = Vec::with_capacity((plan.to - plan.from) as usize);
         let mut end = plan.from;
         for mut popped in messages_in(segments, plan.from, plan.to) {
-            let size = popped.message.payload.len() + 256;
+            let size = popped.message.payload.len() + MESSAGE_OVERHEAD;
             let first = out.is_empty() && open.answer.lanes.is_empty();
-            if size > open.bytes && !first {
+            if size > open.bytes && !first && !open.job.request.auto_ack {
                 break;
             }
             open.bytes = open.bytes.saturating_sub(size);
@@ -108,24 +116,6 @@ impl Inner {
         }
     }
 
-    /// The correction of a claim of which only the front was sent.
-    fn correct(&self, plan: &Plan, next: &Cursor, end: Offset) -> Option<Cut> {
-        let corrected = match next.lease {
-            Some(lease) => lease::shrink(next, lease.id, end)?,
-            None => {
-                let unsent = next.committed.saturating_sub(end);
-                Cursor {
-                    epoch: next.epoch + 1,
-                    committed: end.max(plan.from),
-                    consumed: next.consumed.saturating_sub(unsent),
-                    ..next.clone()
-                }
-            }
-        };
-        let (channel, lane) = (plan.channel.clone(), plan.lane.clone());
-        Some(Cut { channel, lane, cursor: next.clone(), next: corrected })
-    }
-
     /// Store corrections, before anybody is answered. One that fails leaves a lease that covers too much; it ends by
     /// expiry or acknowledgement like any other.
     pub(super) async fn cut(self: &Arc<Self>, cuts: Vec<Cut>) {
@@ -133,7 +123,7 @@ impl Inner {
             return;
         }
         let swaps =
-            cuts.iter().map(|c| plain_swap(c.lane.id, &c.channel, &c.cursor, c.next.clone())).collect();
+            cuts.iter().map(|c| plain_swap(c.lane.id, &c.channel.group, &c.cursor, c.next.clone())).collect();
         let Ok(outcomes) = self.watch(self.engine.swap(swaps).await) else { return };
         for (cut, outcome) in cuts.into_iter().zip(outcomes) {
             let free = {
@@ -159,7 +149,7 @@ impl Inner {
     }
 
     /// The client went away: free what was claimed for it, without counting a delivery.
-    pub(super) fn give_back(self: &Arc<Self>, claimed: Vec<(Arc<Channel>, LaneId)>, lease: Uuid) {
+    pub(crate) fn give_back(self: &Arc<Self>, claimed: Vec<(Arc<Channel>, LaneId)>, lease: Uuid) {
         let inner = self.clone();
         tokio::spawn(async move {
             let mut swaps = Vec::new();
@@ -168,7 +158,7 @@ impl Inner {
                 let cursor = channel.state.lock().entries.get(&lane).and_then(|e| e.cursor.clone());
                 let Some(cursor) = cursor else { continue };
                 let Some(next) = lease::give_back(&cursor, lease) else { continue };
-                swaps.push(plain_swap(lane, &channel, &cursor, next.clone()));
+                swaps.push(plain_swap(lane, &channel.group, &cursor, next.clone()));
                 which.push((channel, lane, next));
             }
             if swaps.is_empty() {
@@ -211,8 +201,8 @@ impl Inner {
 }
 
 /// An exchange that neither reads nor buries.
-pub(crate) fn plain_swap(lane: LaneId, channel: &Channel, cursor: &Cursor, next: Cursor) -> Swap {
-    let group = channel.group.clone();
+pub(crate) fn plain_swap(lane: LaneId, group: &Group, cursor: &Cursor, next: Cursor) -> Swap {
+    let group = group.clone();
     Swap { lane, group, expect: cursor.epoch, next, read: None, dead: Vec::new() }
 }
 

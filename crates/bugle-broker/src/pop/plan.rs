@@ -29,6 +29,9 @@ pub(super) struct Plan {
     pub(super) expired_from: Offset,
 }
 
+/// What a message takes in an answer beside its payload, roughly.
+pub(super) const MESSAGE_OVERHEAD: usize = 256;
+
 /// A job's terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Terms {
@@ -145,6 +148,35 @@ fn forget_foreign(entry: &mut Entry, head: Offset) {
 }
 
 impl Plan {
+    /// A cursor as loaded, free of a lease that was taken in a call whose answer was lost.
+    pub(super) fn without_orphan(&self, cursor: Option<Cursor>) -> Option<Cursor> {
+        let mut cursor = cursor?;
+        let mut state = self.channel.state.lock();
+        let orphans = std::mem::take(&mut state.entry(&self.lane).orphans);
+        if cursor.lease.is_some_and(|lease| orphans.contains(&lease.id)) {
+            cursor.lease = None;
+            cursor.deliveries = cursor.deliveries.saturating_sub(1);
+        }
+        Some(cursor)
+    }
+
+    /// Shorten the claim to what fits into `bytes`, which the messages then use up.
+    pub(super) fn cut_to(&mut self, bytes: &mut usize) {
+        let segments = self.segments.as_deref().unwrap_or_default();
+        let mut end = self.from;
+        for popped in super::deliver::messages_in(segments, self.from, self.to) {
+            let size = popped.message.payload.len() + MESSAGE_OVERHEAD;
+            if size > *bytes && end > self.from {
+                break;
+            }
+            *bytes = bytes.saturating_sub(size);
+            end = popped.offset + 1;
+        }
+        if end > self.from {
+            self.to = end;
+        }
+    }
+
     fn new(
         job: usize,
         queue: &Arc<Queue>,

@@ -40,12 +40,22 @@ pub(super) struct Open {
     pub(super) claimed: Vec<(Arc<Channel>, LaneId)>,
 }
 
+impl Open {
+    fn is_direct(&self) -> bool {
+        matches!(self.job.request.target, PopTarget::Lane { .. })
+    }
+}
+
 impl Inner {
     /// Handler of the pop intake.
     pub(crate) async fn serve_pops(self: Arc<Self>, jobs: Vec<PopJob>) {
         let mut open = Vec::with_capacity(jobs.len());
-        for job in jobs.into_iter().filter(|job| !job.reply.is_closed()) {
-            open.push(self.open_job(job).await);
+        for job in jobs {
+            if job.reply.is_closed() {
+                self.pass_on(&job);
+            } else {
+                open.push(self.open_job(job).await);
+            }
         }
         let mut open: Vec<Open> = open.into_iter().flatten().collect();
         for _ in 0..MAX_PASSES {
@@ -62,6 +72,25 @@ impl Inner {
         }
         for job in open {
             self.conclude(job);
+        }
+    }
+
+    /// A job was woken and its client is gone: wake the next one for the lanes it would have taken.
+    fn pass_on(&self, gone: &PopJob) {
+        let queues = match &gone.request.target {
+            PopTarget::Lane { queue, .. } | PopTarget::Queue { queue } => {
+                self.catalog.queue(queue).into_iter().collect()
+            }
+            PopTarget::Filter { .. } => self.catalog.queues_where(|q| gone.wants(q)),
+        };
+        for queue in queues {
+            let Some(channel) = self.channels.get(queue.id, &gone.request.group) else { continue };
+            let mut state = channel.state.lock();
+            let Some(ready) = state.front().map(|entry| entry.lane.id) else { continue };
+            let next = state.make_ready(ready);
+            drop(state);
+            let next = next.or_else(|| self.channels.wake_filter(&queue, &channel.group));
+            self.pops().offer_urgent(next);
         }
     }
 
@@ -148,16 +177,11 @@ impl Inner {
         if plans.is_empty() {
             return Ok(());
         }
-        let claimed = match self.look(open, &mut plans).await {
-            Ok(()) => self.claim(open, plans).await,
-            Err(refused) => Err((plans, refused)),
-        };
-        claimed.map_err(|(plans, refused)| {
-            for plan in &plans {
-                self.unknown(plan);
-            }
-            refused
-        })
+        if let Err(refused) = self.look(open, &mut plans).await {
+            plans.iter().for_each(|plan| self.unknown(plan, None));
+            return Err(refused);
+        }
+        self.claim(open, plans).await
     }
 
     /// Load what the plans lack, then keep only those with something to deliver now.
@@ -165,12 +189,35 @@ impl Inner {
         self.resolve(plans).await?;
         let mut rest: Vec<u64> = open.iter().map(|o| o.messages).collect();
         plans.retain_mut(|plan| self.fit(plan, &mut rest[plan.job]));
-        let hidden: Vec<usize> =
-            (0..plans.len()).filter(|i| visible::hides(&plans[*i].queue.options)).collect();
-        if hidden.is_empty() {
+        self.look_inside(open, plans).await?;
+        plans.retain_mut(|plan| {
+            plan.segments.is_none() || !visible::hides(&plan.queue.options) || self.unhide(plan)
+        });
+        let mut bytes: Vec<usize> = open.iter().map(|o| o.bytes).collect();
+        for plan in plans.iter_mut().filter(|plan| open[plan.job].job.request.auto_ack) {
+            // Committed at delivery: what does not fit must not be part of the claim.
+            plan.cut_to(&mut bytes[plan.job]);
+        }
+        Ok(())
+    }
+
+    /// Read the messages of plans whose claim depends on them: hidden by time, or committed at delivery.
+    async fn look_inside(&self, open: &[Open], plans: &mut [Plan]) -> Result<(), Refused> {
+        let mut looking = Vec::new();
+        for (i, plan) in plans.iter_mut().enumerate() {
+            if visible::hides(&plan.queue.options) {
+                looking.push(i);
+            } else if open[plan.job].job.request.auto_ack {
+                plan.segments = plan.lane.cached(plan.from, plan.to);
+                if plan.segments.is_none() {
+                    looking.push(i);
+                }
+            }
+        }
+        if looking.is_empty() {
             return Ok(());
         }
-        let reads = hidden
+        let reads = looking
             .iter()
             .map(|i| &plans[*i])
             .map(|p| Read {
@@ -181,10 +228,9 @@ impl Inner {
             })
             .collect();
         let looked = self.watch(self.engine.read(reads).await)?;
-        for (i, segments) in hidden.into_iter().zip(looked) {
+        for (i, segments) in looking.into_iter().zip(looked) {
             plans[i].segments = Some(segments);
         }
-        plans.retain_mut(|plan| plan.segments.is_none() || self.unhide(plan));
         Ok(())
     }
 
@@ -255,11 +301,7 @@ impl Inner {
     }
 
     /// Exchange the cursors of all plans in one call and hand out what was won.
-    async fn claim(
-        self: &Arc<Self>,
-        open: &mut [Open],
-        plans: Vec<Plan>,
-    ) -> Result<(), (Vec<Plan>, Refused)> {
+    async fn claim(self: &Arc<Self>, open: &mut [Open], plans: Vec<Plan>) -> Result<(), Refused> {
         if plans.is_empty() {
             return Ok(());
         }
@@ -273,7 +315,12 @@ impl Inner {
         let nexts: Vec<Cursor> = swaps.iter().map(|s| s.next.clone()).collect();
         let outcomes = match self.watch(self.engine.swap(swaps).await) {
             Ok(outcomes) => outcomes,
-            Err(refused) => return Err((plans, refused)),
+            Err(refused) => {
+                for plan in &plans {
+                    self.unknown(plan, leases.get(&plan.job).map(|(id, _)| *id));
+                }
+                return Err(refused);
+            }
         };
         let mut cuts = Vec::new();
         for ((plan, next), outcome) in plans.into_iter().zip(nexts).zip(outcomes) {
@@ -368,12 +415,14 @@ impl Inner {
     }
 
     /// The outcome of an exchange is not known: the cursor must be loaded before the next one.
-    fn unknown(&self, plan: &Plan) {
+    fn unknown(&self, plan: &Plan, lease: Option<Uuid>) {
         let mut state = plan.channel.state.lock();
         let entry = state.entry(&plan.lane);
         entry.cursor = None;
-        entry.place = Place::Idle;
-        let _ = state.make_ready(plan.lane.id).map(|job| self.pops().offer_urgent([job]));
+        // If the claim did happen nobody holds its lease: whoever comes next may take it over.
+        entry.orphans.extend(lease);
+        // Nobody is woken: recovery dispatches everybody once the store is back.
+        state.put_in_ring(plan.lane.id);
     }
 
     pub(super) fn put(&self, plan: &Plan, place: Place) {
@@ -393,7 +442,7 @@ impl Inner {
         for job in open {
             if !job.answer.lanes.is_empty() {
                 self.conclude(job);
-            } else if job.planned && job.lost <= self.config.claim_rounds {
+            } else if job.planned && job.lost <= self.config.claim_rounds && !job.is_direct() {
                 again.push(job);
             } else if self.should_ask(&job) {
                 asking.push(job);
@@ -438,7 +487,7 @@ impl Inner {
             (PopTarget::Lane { partition, .. }, Some((queue, channel))) => {
                 let lane = LaneId::derive(queue.id, partition);
                 let mut state = channel.state.lock();
-                if state.entries.get(&lane).is_some_and(|e| e.place == Place::Ring) {
+                if state.closed || state.entries.get(&lane).is_some_and(|e| e.place == Place::Ring) {
                     drop(state);
                     self.pops().offer_urgent([job]);
                 } else {
@@ -447,7 +496,7 @@ impl Inner {
             }
             (PopTarget::Queue { .. }, Some((_, channel))) => {
                 let mut state = channel.state.lock();
-                if state.front().is_some() {
+                if state.closed || state.front().is_some() {
                     drop(state);
                     self.pops().offer_urgent([job]);
                 } else {
@@ -455,10 +504,13 @@ impl Inner {
                 }
             }
             _ => {
-                let seq = job.seq;
+                let (seq, request) = (job.seq, job.request.clone());
+                let wants = |queue: &Queue| request.target.wants(queue);
                 self.channels.park_filter(job);
-                // A lane that became ready before the pop was parked woke nobody.
-                if channels.iter().any(|(_, c)| c.state.lock().front().is_some()) {
+                // A lane or queue that came before the pop was parked woke nobody.
+                let ready = channels.iter().any(|(_, c)| c.state.lock().front().is_some());
+                let known = |queue: &Queue| channels.iter().any(|(q, _)| q.id == queue.id);
+                if ready || !self.catalog.queues_where(|q| wants(q) && !known(q)).is_empty() {
                     self.pops().offer_urgent(self.channels.unpark_filter(seq));
                 }
             }

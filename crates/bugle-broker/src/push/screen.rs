@@ -39,7 +39,7 @@ impl Inner {
         let now = self.engine.now().latest;
         let mut finds = Vec::new();
         for (w, work) in open.iter_mut().enumerate() {
-            let Some(window) = work.window(self) else {
+            let Some(window) = work.window else {
                 work.slots = work.messages().map(|_| Slot::Fresh).collect();
                 continue;
             };
@@ -79,7 +79,7 @@ impl Inner {
         wanted.dedup();
         let stored = self.messages_at(&wanted).await?;
         for work in open {
-            let Some(window) = work.window(self) else { continue };
+            let Some(window) = work.window else { continue };
             let since = now.minus(window);
             let ids: Vec<bytes::Bytes> = work.messages().map(|m| m.transaction_id.clone()).collect();
             for (slot, id) in work.slots.iter_mut().zip(ids) {
@@ -146,9 +146,11 @@ fn screen_in_memory(work: &mut Work, since: Timestamp) -> Option<(Find, Vec<usiz
         }
         slots.push(if candidates.is_empty() { Slot::Fresh } else { Slot::Ask(candidates) });
     }
+    let screened = covered.end;
     let find = Find { lane: work.lane.id, fingerprints, from: inner.lane.tail, to: covered.start, since };
     drop(inner);
     work.slots = slots;
+    work.screened = screened;
     same_in_append(work);
     (!asked.is_empty()).then_some((find, asked))
 }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use bugle_store::{Cursor, Group, GroupRecord, LaneId, QueueId, Timestamp};
+use bugle_store::{Cursor, Group, GroupRecord, LaneId, LeaseId, QueueId, Timestamp};
 
 use crate::ack::AckCall;
 use crate::lanes::LaneState;
@@ -45,6 +45,8 @@ pub(crate) struct ChannelState {
     pub(crate) overflow: bool,
     /// Lanes written before this time are known.
     pub(crate) watermark: Timestamp,
+    /// The queue is gone: nobody may park here any more.
+    pub(crate) closed: bool,
 }
 
 /// One lane as this group sees it.
@@ -56,6 +58,8 @@ pub(crate) struct Entry {
     /// Acknowledgements that wait for the settlement in flight.
     pub(crate) acks: Vec<AckCall>,
     pub(crate) settling: bool,
+    /// Leases of claims whose outcome is not known; nobody holds them.
+    pub(crate) orphans: Vec<LeaseId>,
 }
 
 /// Where a lane is, see the module.
@@ -84,6 +88,7 @@ impl ChannelState {
             place: Place::Idle,
             acks: Vec::new(),
             settling: false,
+            orphans: Vec::new(),
         });
         if !Arc::ptr_eq(&entry.lane, lane) {
             entry.lane = lane.clone();
@@ -93,10 +98,8 @@ impl ChannelState {
 
     /// Put a lane into the ring. Answers a waiting pop that should be dispatched for it.
     pub(crate) fn make_ready(&mut self, id: LaneId) -> Option<PopJob> {
-        let entry = self.entries.get_mut(&id)?;
-        if entry.place != Place::Ring {
-            entry.place = Place::Ring;
-            self.ring.push_back(id);
+        if !self.put_in_ring(id) {
+            return None;
         }
         if let Some(waiting) = self.parked_on_lane.get_mut(&id) {
             let job = waiting.pop_first().map(|(_, job)| job);
@@ -108,6 +111,16 @@ impl ChannelState {
             }
         }
         self.parked.pop_first().map(|(_, job)| job)
+    }
+
+    /// Put a lane into the ring and wake nobody. `false` = it is not known here.
+    pub(crate) fn put_in_ring(&mut self, id: LaneId) -> bool {
+        let Some(entry) = self.entries.get_mut(&id) else { return false };
+        if entry.place != Place::Ring {
+            entry.place = Place::Ring;
+            self.ring.push_back(id);
+        }
+        true
     }
 
     /// Take the next lane believed ready; the caller claims it.

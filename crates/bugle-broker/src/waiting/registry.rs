@@ -62,7 +62,9 @@ impl Channels {
         let mut jobs = Vec::new();
         for channel in gone.into_values() {
             self.by_no.write().remove(&channel.no);
-            jobs.extend(channel.state.lock().unpark_all());
+            let mut state = channel.state.lock();
+            state.closed = true;
+            jobs.extend(state.unpark_all());
         }
         jobs
     }

@@ -1,6 +1,6 @@
 //! An engine that misbehaves on request: calls that fail before or after they happened, that stop at a gate, or that fail
 //! at random. Everything else goes to the engine inside.
-#![allow(dead_code, clippy::unwrap_used)]
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,6 +19,8 @@ pub enum Fault {
     After,
     /// It waits at the gate before it is done.
     HoldBefore(Arc<Gate>),
+    /// It waits at the gate, then fails, and nothing was done.
+    HoldAndFail(Arc<Gate>),
     /// It is done, and the answer waits at the gate.
     HoldAfter(Arc<Gate>),
 }
@@ -103,7 +105,7 @@ impl Faulty {
         self.calls.lock().get(verb).copied().unwrap_or(0)
     }
 
-    /// From now on one call in `one_in` fails, half of them after they were done. 0 ends it.
+    /// From now on one call in `one_in` fails, half of them after they were done, and others are slow. 0 ends it.
     pub fn at_random(&self, seed: u64, one_in: u32) {
         *self.random.lock() = (one_in > 0).then(|| (fastrand::Rng::with_seed(seed), one_in));
     }
@@ -122,6 +124,14 @@ impl Faulty {
         hit.then_some(if before { Fault::Before } else { Fault::After })
     }
 
+    async fn hesitate(&self) {
+        let pause =
+            self.random.lock().as_mut().and_then(|(rng, _)| (rng.u8(..3) == 0).then(|| rng.u64(..3000)));
+        if let Some(pause) = pause {
+            tokio::time::sleep(std::time::Duration::from_micros(pause)).await;
+        }
+    }
+
     async fn through<T>(
         &self,
         verb: &'static str,
@@ -129,7 +139,13 @@ impl Faulty {
     ) -> Result<T, Unavailable> {
         let lost = || Unavailable::new(format!("{verb} was made to fail"));
         match self.fault(verb) {
-            None => call.await,
+            None => {
+                // Answers overtake each other, as those of a real store do.
+                self.hesitate().await;
+                let answer = call.await;
+                self.hesitate().await;
+                answer
+            }
             Some(Fault::Before) => Err(lost()),
             Some(Fault::After) => {
                 call.await?;
@@ -138,6 +154,10 @@ impl Faulty {
             Some(Fault::HoldBefore(gate)) => {
                 gate.hold().await;
                 call.await
+            }
+            Some(Fault::HoldAndFail(gate)) => {
+                gate.hold().await;
+                Err(lost())
             }
             Some(Fault::HoldAfter(gate)) => {
                 let answer = call.await;

@@ -1,9 +1,7 @@
 //! Two servers on one database: what one did, the other knows.
 
-use std::time::{Duration, Instant};
-
 use serde_json::json;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use crate::common::{On, PATIENCE, Server, ids};
 
