@@ -43,6 +43,8 @@ pub(crate) struct Settling {
     pub(crate) queue: Option<Arc<Queue>>,
     pub(crate) calls: Vec<AckCall>,
     pub(crate) cursor: Option<Cursor>,
+    /// The cursor is from memory, and others may have exchanged it since.
+    pub(crate) remembered: bool,
     pub(crate) tries: u32,
 }
 
@@ -93,7 +95,7 @@ impl Inner {
                 let load = vec![Load::Lane(lane, group.clone())];
                 let found = self.watch(self.engine.load(load).await)?.pop().unwrap_or_default();
                 match found.into_iter().next() {
-                    Some(found) => self.lanes.absorb(&found.lane),
+                    Some(found) => self.learn_lane(&found.lane),
                     None => return Ok(Err("unresolvable: no such partition")),
                 }
             }
@@ -143,7 +145,8 @@ impl Inner {
             let (lane, cursor) = (entry.lane.clone(), entry.cursor.clone());
             drop(state);
             let queue = self.catalog.queue_by_id(channel.queue);
-            open.push(Settling { channel, lane, queue, calls, cursor, tries: 0 });
+            let remembered = cursor.is_some() && !self.engine.exclusive();
+            open.push(Settling { channel, lane, queue, calls, cursor, remembered, tries: 0 });
         }
         while !open.is_empty() {
             open = match self.settle_round(&mut open).await {
@@ -165,7 +168,10 @@ impl Inner {
         let mut swaps = Vec::new();
         let mut outcomes = Vec::with_capacity(open.len());
         for (settling, located) in open.iter().zip(&located) {
-            let outcome = self.compute(settling, located);
+            let mut outcome = self.compute(settling, located);
+            if settling.remembered && outcome.refuses() {
+                outcome.swap = None;
+            }
             if let Some(swap) = &outcome.swap {
                 swaps.push(swap.clone());
             }
@@ -176,11 +182,17 @@ impl Inner {
                 .into_iter();
         let mut again = Vec::new();
         for (mut settling, outcome) in std::mem::take(open).into_iter().zip(outcomes) {
+            if settling.remembered && outcome.refuses() {
+                // Nobody is refused on the word of memory.
+                (settling.cursor, settling.remembered) = (None, false);
+                again.push(settling);
+                continue;
+            }
             let result = outcome.swap.as_ref().and_then(|_| stored.next()).transpose();
             match result {
                 Ok(_) => self.settled(settling, outcome),
                 Err(SwapError::Moved(row)) if settling.tries < MAX_TRIES => {
-                    settling.cursor = row;
+                    (settling.cursor, settling.remembered) = (row, false);
                     settling.tries += 1;
                     again.push(settling);
                 }
@@ -197,7 +209,7 @@ impl Inner {
         Ok(again)
     }
 
-    pub(crate) async fn load_cursors(&self, open: &mut [Settling]) -> Result<(), Refused> {
+    pub(crate) async fn load_cursors(self: &Arc<Self>, open: &mut [Settling]) -> Result<(), Refused> {
         let unknown: Vec<usize> = (0..open.len()).filter(|i| open[*i].cursor.is_none()).collect();
         if unknown.is_empty() {
             return Ok(());
@@ -207,6 +219,7 @@ impl Inner {
         let found = self.watch(self.engine.load(loads).await)?;
         for (i, found) in unknown.into_iter().zip(found) {
             if let Some(found) = found.into_iter().next() {
+                self.learn_lane(&found.lane);
                 open[i].lane.absorb(&found.lane);
                 open[i].cursor = found.cursor;
             }
@@ -303,9 +316,10 @@ impl Inner {
         next: Cursor,
     ) {
         let free = lease::free_at(&next, self.engine.now());
-        let more = lane.bounds().0 > next.committed;
         let mut state = channel.state.lock();
         let entry = state.entry(lane);
+        // Looked at under the lock: a push that comes now finds the lane's new place.
+        let more = lane.bounds().0 > next.committed;
         if entry.cursor.as_ref().is_some_and(|known| known.epoch > next.epoch) {
             return;
         }
@@ -316,8 +330,8 @@ impl Inner {
         match free {
             Ok(()) => {
                 entry.place = Place::Idle;
-                drop(state);
                 self.timers.clear(&(channel.no, lane.id));
+                drop(state);
                 if more {
                     self.ring(channel, lane.id);
                 }
@@ -375,7 +389,7 @@ impl Inner {
                 let Some(next) = lease::renew(&cursor, id, seconds, now) else { continue };
                 swaps.push(crate::pop::plain_swap(found.lane.id, &found.group, &cursor, next.clone()));
                 let channel = self.channels.get(found.lane.queue, &found.group);
-                homes.push((channel, self.lanes.absorb(&found.lane), next));
+                homes.push((channel, self.learn_lane(&found.lane), next));
             }
             if swaps.is_empty() {
                 return gone("Lease already expired");
@@ -404,6 +418,12 @@ pub(crate) struct Computed {
     pub(crate) swap: Option<Swap>,
     pub(crate) next: Option<Cursor>,
     pub(crate) answers: Vec<Vec<Acked>>,
+}
+
+impl Computed {
+    fn refuses(&self) -> bool {
+        self.answers.iter().flatten().any(|acked| !acked.success)
+    }
 }
 
 impl Settling {

@@ -28,6 +28,10 @@ struct Tables {
     by_name: HashMap<Arc<str>, Arc<Queue>>,
     by_id: HashMap<QueueId, Arc<Queue>>,
     groups: HashMap<QueueId, HashMap<Group, Arc<GroupRecord>>>,
+    /// What this server stored or was answered since the last snapshot, and when: a snapshot taken before does not know
+    /// of it.
+    learned_queues: HashMap<QueueId, Instant>,
+    learned_groups: HashMap<(QueueId, Group), Instant>,
 }
 
 impl Catalog {
@@ -41,14 +45,15 @@ impl Catalog {
     /// Ask the store for changes. Answers the queues that are gone.
     pub(crate) async fn refresh(&self) -> Result<Vec<QueueId>, Unavailable> {
         let known = self.tables.read().version;
-        *self.refreshed.lock() = Instant::now();
+        let begun = Instant::now();
+        *self.refreshed.lock() = begun;
         let Some(snapshot) = self.engine.snapshot((known > 0).then_some(known)).await? else {
             return Ok(Vec::new());
         };
-        Ok(self.install(snapshot))
+        Ok(self.install(snapshot, begun))
     }
 
-    fn install(&self, snapshot: Snapshot) -> Vec<QueueId> {
+    fn install(&self, snapshot: Snapshot, begun: Instant) -> Vec<QueueId> {
         let mut fresh = Tables { version: snapshot.version, ..Tables::default() };
         for queue in snapshot.queues {
             fresh.add(Arc::new(queue));
@@ -60,6 +65,7 @@ impl Catalog {
         if fresh.version < tables.version {
             return Vec::new();
         }
+        fresh.keep_learned(&tables, begun);
         let gone = tables.by_id.keys().filter(|id| !fresh.by_id.contains_key(id)).copied().collect();
         *tables = fresh;
         gone
@@ -135,6 +141,7 @@ impl Catalog {
         let Some(stored) = self.engine.put_group(record).await? else { return Ok(None) };
         let stored = Arc::new(stored);
         let mut tables = self.tables.write();
+        tables.learned_groups.insert((stored.queue, stored.group.clone()), Instant::now());
         tables.groups.entry(stored.queue).or_default().insert(stored.group.clone(), stored.clone());
         Ok(Some(stored))
     }
@@ -142,7 +149,9 @@ impl Catalog {
     /// Remember a queue as the store answered it.
     pub(crate) fn learn(&self, queue: Queue) -> Arc<Queue> {
         let queue = Arc::new(queue);
-        self.tables.write().add(queue.clone());
+        let mut tables = self.tables.write();
+        tables.learned_queues.insert(queue.id, Instant::now());
+        tables.add(queue.clone());
         queue
     }
 
@@ -155,10 +164,28 @@ impl Catalog {
             tables.by_name.remove(&queue.name);
         }
         tables.groups.remove(&id);
+        tables.learned_queues.remove(&id);
+        tables.learned_groups.retain(|(queue, _), _| *queue != id);
     }
 }
 
 impl Tables {
+    /// Take over from `old` what was learned after the snapshot was asked for.
+    fn keep_learned(&mut self, old: &Self, begun: Instant) {
+        for (id, at) in old.learned_queues.iter().filter(|(_, at)| **at >= begun) {
+            let Some(queue) = old.by_id.get(id) else { continue };
+            if self.by_id.get(id).is_none_or(|q| q.version < queue.version) {
+                self.add(queue.clone());
+            }
+            self.learned_queues.insert(*id, *at);
+        }
+        for (key, at) in old.learned_groups.iter().filter(|(_, at)| **at >= begun) {
+            let Some(record) = old.groups.get(&key.0).and_then(|groups| groups.get(&key.1)) else { continue };
+            self.groups.entry(key.0).or_default().entry(key.1.clone()).or_insert_with(|| record.clone());
+            self.learned_groups.insert(key.clone(), *at);
+        }
+    }
+
     fn add(&mut self, queue: Arc<Queue>) {
         self.by_name.insert(queue.name.clone(), queue.clone());
         self.by_id.insert(queue.id, queue);

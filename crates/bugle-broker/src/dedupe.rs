@@ -1,14 +1,14 @@
 //! Which transaction ids a lane has seen lately: fingerprints in memory, exact about what they cover.
 //!
-//! Fingerprints live in sorted runs that are merged like an LSM tree (8 bytes per id: half a
-//! fingerprint and an offset), the newest few in a list that is
-//! scanned.
-//! A hit is a *candidate*: the caller compares the stored id before it calls anything a duplicate. Offsets outside
+//! Fingerprints live in sorted runs that are merged like an LSM tree (8 bytes per id: half a fingerprint and an offset),
+//! the newest few in a list that is scanned. A hit is a *candidate*: the caller compares the stored id before it calls anything a duplicate. Offsets outside
 //! `covered()` must be looked up in the store. Runs remember the range of UUIDv7 ids in them, so that the ids of
 //! well-behaved producers skip all runs but the newest.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use uuid::Uuid;
 
@@ -18,9 +18,15 @@ use bugle_store::{Offset, Timestamp};
 const FRESH_MAX: usize = 256;
 const RUN_MAX: usize = 1 << 20;
 
+/// Bytes of fingerprints over many lanes.
+pub(crate) type Meter = Arc<AtomicUsize>;
+
 /// Recent fingerprints of one lane.
 #[derive(Debug, Default)]
 pub(crate) struct Recent {
+    meter: Meter,
+    /// What this lane has added to the meter.
+    metered: usize,
     covered: Range<Offset>,
     /// Ranges known beyond a gap after `covered` (another server wrote in between).
     ahead: BTreeMap<Offset, Offset>,
@@ -35,6 +41,8 @@ pub(crate) struct Recent {
 #[derive(Debug)]
 struct Run {
     from: Offset,
+    /// End (exclusive). Runs need not follow each other: a gap may have been filled later.
+    to: Offset,
     newest: Timestamp,
     ids: Ids,
     fingerprints: Vec<u32>,
@@ -70,8 +78,23 @@ impl Ids {
 
 impl Recent {
     /// Nothing known yet of a lane whose head is `head`.
-    pub(crate) fn starting_at(head: Offset) -> Self {
-        Self { covered: head..head, ..Self::default() }
+    pub(crate) fn starting_at(head: Offset, meter: &Meter) -> Self {
+        let mut recent = Self::default();
+        (recent.covered, recent.meter) = (head..head, meter.clone());
+        recent
+    }
+
+    /// Forget everything: the lane's head is `head`.
+    pub(crate) fn start_over(&mut self, head: Offset) {
+        *self = Self::starting_at(head, &self.meter);
+    }
+
+    /// Bring the meter up to date.
+    fn measure(&mut self) {
+        let bytes = self.bytes();
+        self.meter.fetch_add(bytes, Ordering::Relaxed);
+        self.meter.fetch_sub(self.metered, Ordering::Relaxed);
+        self.metered = bytes;
     }
 
     /// Offsets whose ids are all known here.
@@ -99,6 +122,7 @@ impl Recent {
         if self.fresh.len() >= FRESH_MAX || self.fresh_to - self.fresh_from > Offset::from(u32::MAX) {
             self.seal();
         }
+        self.measure();
     }
 
     fn cover(&mut self, base: Offset, end: Offset) {
@@ -141,12 +165,8 @@ impl Recent {
     /// Forget the oldest run to save memory; its ids must be looked up in the store from now on.
     pub(crate) fn shed(&mut self) -> bool {
         let Some(run) = self.runs.pop_front() else { return false };
-        let kept_from = self
-            .runs
-            .front()
-            .map_or(if self.fresh.is_empty() { self.covered.end } else { self.fresh_from }, |next| next.from);
-        debug_assert!(run.from <= kept_from);
-        self.covered.start = self.covered.start.max(kept_from).min(self.covered.end);
+        self.covered.start = self.covered.start.max(run.to).min(self.covered.end);
+        self.measure();
         true
     }
 
@@ -157,8 +177,8 @@ impl Recent {
         let fingerprints = fresh.iter().map(|(fp, _)| *fp).collect();
         let offsets = fresh.iter().map(|(_, at)| (at - from) as u32).collect();
         let ids = std::mem::take(&mut self.fresh_ids);
-        self.runs.push_back(Run { from, newest: self.fresh_newest, ids, fingerprints, offsets });
-        self.fresh_to = 0;
+        let to = std::mem::take(&mut self.fresh_to);
+        self.runs.push_back(Run { from, to, newest: self.fresh_newest, ids, fingerprints, offsets });
         while self.merge_last_two() {}
     }
 
@@ -187,6 +207,12 @@ fn half(fingerprint: u64) -> u32 {
     (fingerprint >> 32) as u32
 }
 
+impl Drop for Recent {
+    fn drop(&mut self) {
+        self.meter.fetch_sub(self.metered, Ordering::Relaxed);
+    }
+}
+
 fn merge(from: Offset, a: Run, b: Run) -> Run {
     let mut ids = a.ids;
     ids.join(b.ids);
@@ -201,7 +227,7 @@ fn merge(from: Offset, a: Run, b: Run) -> Run {
         offsets.push((run.from - from) as u32 + run.offsets[*at]);
         *at += 1;
     }
-    Run { from, newest: a.newest.max(b.newest), ids, fingerprints, offsets }
+    Run { from, to: a.to.max(b.to), newest: a.newest.max(b.newest), ids, fingerprints, offsets }
 }
 
 #[cfg(test)]
@@ -212,8 +238,12 @@ mod tests {
         xxhash_rust::xxh3::xxh3_64(&i.to_le_bytes())
     }
 
+    fn starting_at(head: Offset) -> Recent {
+        Recent::starting_at(head, &Meter::default())
+    }
+
     fn filled(count: u64) -> Recent {
-        let mut recent = Recent::starting_at(0);
+        let mut recent = starting_at(0);
         for base in (0..count).step_by(100) {
             let fps: Vec<u64> = (base..(base + 100).min(count)).map(fp).collect();
             recent.insert(base, &fps, Ids::default(), Timestamp(base as i64));
@@ -245,8 +275,33 @@ mod tests {
     }
 
     #[test]
+    fn shedding_a_run_of_a_gap_filled_later_covers_nothing_of_it() {
+        let mut recent = starting_at(744);
+        let fps: Vec<u64> = (1000..6000).map(fp).collect();
+        recent.insert(1000, &fps, Ids::default(), Timestamp::ZERO);
+        let fps: Vec<u64> = (744..1000).map(fp).collect();
+        recent.insert(744, &fps, Ids::default(), Timestamp::ZERO);
+        assert_eq!(recent.covered(), 744..6000);
+        while recent.shed() {}
+        assert!(recent.covered().is_empty(), "{:?}", recent.covered());
+    }
+
+    #[test]
+    fn the_meter_counts_what_is_held() {
+        let meter = Meter::default();
+        let mut recent = Recent::starting_at(0, &meter);
+        let fps: Vec<u64> = (0..5000).map(fp).collect();
+        recent.insert(0, &fps, Ids::default(), Timestamp(1));
+        assert_eq!(meter.load(Ordering::Relaxed), recent.bytes());
+        recent.expire(Timestamp::MAX);
+        assert_eq!(meter.load(Ordering::Relaxed), recent.bytes());
+        drop(recent);
+        assert_eq!(meter.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
     fn a_gap_stops_coverage_until_it_is_filled() {
-        let mut recent = Recent::starting_at(10);
+        let mut recent = starting_at(10);
         recent.insert(20, &[fp(20)], Ids::default(), Timestamp::ZERO);
         assert_eq!(recent.covered(), 10..10);
         let fps: Vec<u64> = (10..20).map(fp).collect();
@@ -256,7 +311,7 @@ mod tests {
 
     #[test]
     fn colliding_fingerprints_are_all_candidates() {
-        let mut recent = Recent::starting_at(0);
+        let mut recent = starting_at(0);
         recent.insert(0, &[7 << 32, (7 << 32) + 1, 8 << 32], Ids::default(), Timestamp::ZERO);
         let mut found = recent.candidates(7 << 32, None);
         found.sort_unstable();
@@ -273,7 +328,7 @@ mod tests {
         let mut ids = Ids::default();
         ids.add(a);
         ids.add(b);
-        let mut recent = Recent::starting_at(0);
+        let mut recent = starting_at(0);
         recent.insert(0, &[1 << 32, 2 << 32], ids, Timestamp::ZERO);
         assert_eq!(recent.candidates(1 << 32, Some(a)), [0]);
         assert!(recent.candidates(1 << 32, Some(c)).is_empty());

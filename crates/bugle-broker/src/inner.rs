@@ -9,11 +9,13 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use bugle_store::{Engine, LaneId, Message, Offset, QueueId, Read, Segment, Timestamp, Unavailable};
+use bugle_store::{
+    Engine, Group, Lane, LaneId, Message, Offset, QueueId, Read, Segment, Timestamp, Unavailable,
+};
 use bugle_wake::Timers;
 
 use crate::ack::SettleKey;
-use crate::api::Refused;
+use crate::api::{PopTarget, Refused};
 use crate::catalog::Catalog;
 use crate::config::BrokerConfig;
 use crate::crypto::Keyring;
@@ -37,11 +39,12 @@ pub(crate) struct Inner {
     pub(crate) timers: Timers<TimerKey>,
     pub(crate) keyring: Keyring,
     pub(crate) rooms: Rooms,
+    /// Turns of filter pops, by filter and group.
+    pub(crate) turns: Mutex<HashMap<(PopTarget, Group), u64>>,
     pub(crate) next_pop: AtomicU64,
     pub(crate) waiters: AtomicUsize,
     pub(crate) draining: AtomicBool,
     pub(crate) stop: CancellationToken,
-    dedupe_bytes: AtomicUsize,
     intakes: OnceLock<Intakes>,
     health: Mutex<StoreHealth>,
     recovering: AtomicBool,
@@ -74,11 +77,11 @@ impl Inner {
             timers: Timers::default(),
             keyring: Keyring::new(&config.encryption_keys),
             rooms: Rooms::default(),
+            turns: Mutex::default(),
             next_pop: AtomicU64::new(0),
             waiters: AtomicUsize::new(0),
             draining: AtomicBool::new(false),
             stop: CancellationToken::new(),
-            dedupe_bytes: AtomicUsize::new(0),
             intakes: OnceLock::new(),
             health: Mutex::default(),
             recovering: AtomicBool::new(false),
@@ -197,22 +200,16 @@ impl Inner {
         });
     }
 
-    /// Account for the growth of a lane's fingerprints, shedding its oldest while there are too many in all.
-    pub(crate) fn dedupe_used(&self, recent: &mut Recent, before: usize) {
-        let after = recent.bytes();
-        if after >= before {
-            self.dedupe_bytes.fetch_add(after - before, Ordering::Relaxed);
-        } else {
-            self.dedupe_bytes.fetch_sub(
-                (before - after).min(self.dedupe_bytes.load(Ordering::Relaxed)),
-                Ordering::Relaxed,
-            );
+    /// Answer every parked pop as empty.
+    pub(crate) fn answer_waiting(&self) {
+        for job in self.channels.unpark_all() {
+            let _ = job.reply.send(Ok(self.nothing()));
         }
-        let mut held = after;
-        while self.dedupe_bytes.load(Ordering::Relaxed) > self.config.dedupe_memory && recent.shed() {
-            let now = recent.bytes();
-            self.dedupe_bytes.fetch_sub(held - now, Ordering::Relaxed);
-            held = now;
+    }
+
+    /// Shed a lane's oldest fingerprints while there are too many in all.
+    pub(crate) fn bound_dedupe(&self, recent: &mut Recent) {
+        while self.lanes.dedupe_meter().load(Ordering::Relaxed) > self.config.dedupe_memory && recent.shed() {
         }
     }
 
@@ -251,7 +248,7 @@ impl Inner {
             let most = self.config.max_cached_lanes;
             state.shrink(most);
             let place = state.entry(lane).place;
-            if place != Place::Idle && !(place == Place::Later && window) {
+            if !matches!(place, Place::Idle | Place::Ring) && !(place == Place::Later && window) {
                 continue;
             }
             let job = state.make_ready(lane.id);
@@ -265,6 +262,15 @@ impl Inner {
         if !woken.is_empty() {
             self.pops().offer_urgent(woken);
         }
+    }
+
+    /// A lane as the store answered it. If it has grown unseen, its consumers are told.
+    pub(crate) fn learn_lane(self: &Arc<Self>, lane: &Lane) -> Arc<LaneState> {
+        let (state, grown) = self.lanes.absorb(lane);
+        if grown {
+            self.lane_written(&state);
+        }
+        state
     }
 
     /// Put a lane into a channel's ring and dispatch a pop that waited for it.

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use bugle_store::{Lane, LaneId, Offset, QueueId, Segment};
 
-use crate::dedupe::Recent;
+use crate::dedupe::{Meter, Recent};
 use crate::push::PushJob;
 
 const SHARDS: usize = 64;
@@ -42,8 +42,8 @@ pub(crate) struct LaneInner {
 }
 
 impl LaneState {
-    fn new(lane: Lane) -> Arc<Self> {
-        let recent = Recent::starting_at(lane.head);
+    fn new(lane: Lane, meter: &Meter) -> Arc<Self> {
+        let recent = Recent::starting_at(lane.head, meter);
         Arc::new(Self {
             id: lane.id,
             queue: lane.queue,
@@ -76,10 +76,12 @@ impl LaneState {
         self.inner.lock().absorb(lane)
     }
 
-    /// Take over what the store says in refusing an append: that is the truth, also if the head went back.
-    pub(crate) fn correct(&self, lane: &Lane) {
+    /// Take over what the store says in refusing an append. A head that went back is believed when it is said again
+    /// (`insist`): the first time it may be an answer that a later commit has overtaken.
+    pub(crate) fn correct(&self, lane: &Lane, insist: bool) {
         let mut inner = self.inner.lock();
-        if lane.head < inner.lane.head {
+        let other = lane.head < inner.lane.head || lane.created_at != inner.lane.created_at;
+        if other && insist {
             inner.start_over(lane);
         } else {
             inner.absorb(lane);
@@ -131,7 +133,7 @@ impl LaneInner {
 
     /// Forget what belongs to an earlier incarnation.
     fn start_over(&mut self, lane: &Lane) {
-        self.recent = Recent::starting_at(lane.head);
+        self.recent.start_over(lane.head);
         self.segments.clear();
         self.lane = lane.clone();
         self.stale = false;
@@ -155,6 +157,7 @@ pub(crate) struct Lanes {
     cached: Mutex<VecDeque<(Weak<LaneState>, Offset, usize)>>,
     cached_bytes: AtomicUsize,
     cache_max: usize,
+    dedupe: Meter,
 }
 
 impl Lanes {
@@ -166,7 +169,13 @@ impl Lanes {
             cached: Mutex::default(),
             cached_bytes: AtomicUsize::new(0),
             cache_max,
+            dedupe: Meter::default(),
         }
+    }
+
+    /// Bytes of fingerprints over all lanes.
+    pub(crate) fn dedupe_meter(&self) -> &AtomicUsize {
+        &self.dedupe
     }
 
     fn shard(&self, id: LaneId) -> &Mutex<Shard> {
@@ -178,14 +187,14 @@ impl Lanes {
         self.shard(id).lock().get(&id).cloned()
     }
 
-    /// The lane as the store answered it, remembered from now on.
-    pub(crate) fn absorb(&self, lane: &Lane) -> Arc<LaneState> {
+    /// The lane as the store answered it, remembered from now on, and whether it has grown since it was last seen.
+    pub(crate) fn absorb(&self, lane: &Lane) -> (Arc<LaneState>, bool) {
         let mut shard = self.shard(lane.id).lock();
         if let Some(state) = shard.get(&lane.id) {
             let state = state.clone();
             drop(shard);
-            state.absorb(lane);
-            return state;
+            let grown = state.absorb(lane);
+            return (state, grown);
         }
         if shard.len() >= self.most_per_shard {
             // Only lanes nobody else holds can go; a push in progress or a consumer's entry keeps its lane.
@@ -195,9 +204,9 @@ impl Lanes {
                 shard.remove(&id);
             }
         }
-        let state = LaneState::new(lane.clone());
+        let state = LaneState::new(lane.clone(), &self.dedupe);
         shard.insert(lane.id, state.clone());
-        state
+        (state, false)
     }
 
     /// Forget a lane (its queue is gone, or it was collected).

@@ -123,9 +123,7 @@ impl Broker {
     /// Answer all waiting pops as empty and refuse new waiting; everything else goes on.
     pub fn drain(&self) {
         self.0.draining.store(true, Ordering::Release);
-        for job in self.0.channels.unpark_all() {
-            let _ = job.reply.send(Ok(self.0.nothing()));
-        }
+        self.0.answer_waiting();
     }
 
     /// Wait for calls in flight, stop background work, close the store.

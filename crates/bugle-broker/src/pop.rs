@@ -138,6 +138,10 @@ struct Leave {
 
 impl Leave {
     fn unpark(&self) -> Option<PopJob> {
+        self.unpark_by_target().or_else(|| self.inner.channels.unpark_filter(self.seq))
+    }
+
+    fn unpark_by_target(&self) -> Option<PopJob> {
         let (queue, partition) = match &self.request.target {
             PopTarget::Filter { .. } => return self.inner.channels.unpark_filter(self.seq),
             PopTarget::Queue { queue } => (queue, None),

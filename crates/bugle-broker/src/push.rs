@@ -58,6 +58,7 @@ pub(crate) struct Bundle {
 impl Inner {
     /// See [`crate::Broker::push`].
     pub(crate) async fn push(self: &Arc<Self>, items: Vec<PushItem>) -> Result<Vec<Pushed>, Refused> {
+        self.keep_catalog_fresh();
         let count = items.len();
         let mut open = bundle(items);
         let mut answers: Vec<Option<Pushed>> = vec![None; count];
@@ -78,10 +79,14 @@ impl Inner {
         answers: &mut [Option<Pushed>],
     ) -> Result<Vec<Bundle>, Refused> {
         let routes = self.route(&bundles).await?;
+        let mut bundles = bundles;
+        // All that may refuse the request comes before anything of it is stored.
+        for (bundle, (queue, lane)) in bundles.iter_mut().zip(&routes) {
+            self.check_room(queue, bundle.messages.len()).await?;
+            self.seal(queue, lane, &mut bundle.messages)?;
+        }
         let mut waiting = Vec::with_capacity(bundles.len());
         for (mut bundle, (queue, lane)) in bundles.into_iter().zip(routes) {
-            self.check_room(&queue, bundle.messages.len()).await?;
-            self.seal(&queue, &lane, &mut bundle.messages)?;
             let (reply, answer) = oneshot::channel();
             let job = PushJob { messages: std::mem::take(&mut bundle.messages), reply };
             self.enqueue(&lane, job)?;
@@ -111,9 +116,22 @@ impl Inner {
 
     /// Queue and lane of every bundle, created where they do not exist.
     pub(crate) async fn route(
-        &self,
+        self: &Arc<Self>,
         bundles: &[Bundle],
     ) -> Result<Vec<(Arc<Queue>, Arc<LaneState>)>, Refused> {
+        for _ in 0..MAX_ROUTES {
+            if let Some(routes) = self.try_route(bundles).await? {
+                return Ok(routes);
+            }
+        }
+        Err(self.busy("the queue was deleted while it was pushed to"))
+    }
+
+    /// `None` if a queue turned out to be deleted; it is forgotten, so the next try creates it again.
+    async fn try_route(
+        self: &Arc<Self>,
+        bundles: &[Bundle],
+    ) -> Result<Option<Vec<(Arc<Queue>, Arc<LaneState>)>>, Refused> {
         let mut found: Vec<Option<(Arc<Queue>, Arc<LaneState>)>> = Vec::with_capacity(bundles.len());
         let mut missing = Vec::new();
         for (i, bundle) in bundles.iter().enumerate() {
@@ -136,17 +154,13 @@ impl Inner {
             let lanes = self.watch(self.engine.ensure_lanes(batch).await)?;
             for ((i, queue), lane) in missing.into_iter().zip(lanes) {
                 match lane {
-                    Ok(lane) => found[i] = Some((queue, self.lanes.absorb(&lane))),
+                    Ok(lane) => found[i] = Some((queue, self.learn_lane(&lane))),
                     Err(LaneError::NoQueue) => self.forget_queue(queue.id),
                     Err(e @ LaneError::Collision(_)) => return Err(Refused::Conflict(e.to_string())),
                 }
             }
         }
-        let whole: Option<Vec<_>> = found.into_iter().collect();
-        whole.ok_or_else(|| Refused::Busy {
-            reason: "the queue was deleted while it was pushed to".into(),
-            retry_after: std::time::Duration::from_secs(1),
-        })
+        Ok(found.into_iter().collect())
     }
 
     /// Encrypt payloads for an encrypted queue.
@@ -218,16 +232,17 @@ impl Inner {
         if let Err(refused) = self.screen(&mut open).await {
             return self.refuse_all(open, &refused);
         }
-        let (mut sending, mut batch) = (Vec::new(), Vec::new());
+        let (mut sending, mut batch, mut known) = (Vec::new(), Vec::new(), Vec::new());
         for mut work in open {
             match self.prepare(&mut work) {
                 Some(append) => {
                     batch.push(append);
                     sending.push(work);
                 }
-                None => self.finish(work, None),
+                None => known.push(work),
             }
         }
+        self.finish_known(known).await;
         if batch.is_empty() {
             return Vec::new();
         }
@@ -250,7 +265,7 @@ impl Inner {
                     self.finish(work, Some(appended));
                 }
                 Err(AppendError::Moved(lane)) => {
-                    work.lane.correct(&lane);
+                    work.lane.correct(&lane, work.tries > 1);
                     self.lane_written(&work.lane);
                     work.tries += 1;
                     if work.tries < MAX_TRIES {
@@ -263,6 +278,23 @@ impl Inner {
             }
         }
         again
+    }
+
+    /// Lanes that every message is already in. Where others write to the store too, memory cannot know that the lane was
+    /// deleted meanwhile, and a duplicate of something deleted would be a lost message.
+    async fn finish_known(self: &Arc<Self>, known: Vec<Work>) {
+        if known.is_empty() || self.engine.exclusive() {
+            return known.into_iter().for_each(|work| self.finish(work, None));
+        }
+        let batch = known.iter().map(|work| Load::Lane(work.lane.id, QUEUE_MODE.into())).collect();
+        match self.watch(self.engine.load(batch).await) {
+            Ok(found) => {
+                for (work, found) in known.into_iter().zip(found) {
+                    if found.is_empty() { self.lane_gone(work) } else { self.finish(work, None) }
+                }
+            }
+            Err(refused) => drop(self.refuse_all(known, &refused)),
+        }
     }
 
     /// Load lanes whose head is uncertain, and read what others wrote where it is worth it.
@@ -292,7 +324,7 @@ impl Inner {
         let fresh: Vec<Message> = work
             .messages()
             .zip(&work.slots)
-            .filter(|(_, s)| matches!(s, Slot::Fresh))
+            .filter(|(_, s)| matches!(s, Slot::Fresh | Slot::Ask(_)))
             .map(|(m, _)| m.clone())
             .collect();
         if fresh.is_empty() {
@@ -330,9 +362,8 @@ impl Inner {
             lane.written_at = lane.written_at.max(appended.created_at);
             lane.greatest = lane.greatest.max(segment.greatest);
             if work.window.is_some() {
-                let before = inner.recent.bytes();
                 inner.recent.insert(appended.base, &segment.fingerprints, ids, appended.created_at);
-                self.dedupe_used(&mut inner.recent, before);
+                self.bound_dedupe(&mut inner.recent);
             }
         }
         let stored = Segment {
@@ -427,7 +458,7 @@ pub(crate) struct Work {
     window: Option<std::time::Duration>,
     /// Memory covered the lane up to here when it was screened.
     screened: u64,
-    tries: u32,
+    pub(crate) tries: u32,
 }
 
 impl Work {

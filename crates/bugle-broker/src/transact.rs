@@ -188,7 +188,15 @@ impl Inner {
                 positions[i].extend(at);
             } else {
                 let queue = self.catalog.queue_by_id(channel.queue);
-                settlings.push(Settling { channel, lane, queue, calls: vec![call], cursor: None, tries: 0 });
+                settlings.push(Settling {
+                    channel,
+                    lane,
+                    queue,
+                    calls: vec![call],
+                    cursor: None,
+                    remembered: false,
+                    tries: 0,
+                });
                 positions.push(at.collect());
             }
         }
@@ -206,7 +214,7 @@ impl Inner {
     ) {
         match error {
             CommitError::Append(i, AppendError::Moved(lane)) => {
-                works[sent[i].0].lane.correct(&lane);
+                works[sent[i].0].lane.correct(&lane, works[sent[i].0].tries > 1);
                 self.lane_written(&works[sent[i].0].lane);
             }
             CommitError::Append(i, AppendError::NoLane) => self.lanes.forget(works[sent[i].0].lane.id),

@@ -103,7 +103,7 @@ impl Inner {
 
     /// Take over a lane and cursor as the store has them, and find the lane's place.
     pub(super) fn learn_cursor(self: &Arc<Self>, channel: &Arc<Channel>, found: LaneCursor) {
-        let lane = self.lanes.absorb(&found.lane);
+        let lane = self.learn_lane(&found.lane);
         let now = self.engine.now();
         let mut state = channel.state.lock();
         let entry = state.entry(&lane);
@@ -137,7 +137,7 @@ impl Inner {
     }
 
     /// Load the cursors that plans lack; a group's first contact with a lane starts where it subscribed.
-    pub(super) async fn resolve(&self, plans: &mut [Plan]) -> Result<(), Refused> {
+    pub(super) async fn resolve(self: &Arc<Self>, plans: &mut [Plan]) -> Result<(), Refused> {
         let unknown: Vec<usize> = (0..plans.len()).filter(|i| plans[*i].cursor.is_none()).collect();
         if unknown.is_empty() {
             return Ok(());
@@ -153,6 +153,7 @@ impl Inner {
                 plan.cursor = Some(Cursor::fresh(0));
                 continue;
             };
+            self.learn_lane(&found.lane);
             plan.lane.absorb(&found.lane);
             plan.cursor = plan.without_orphan(found.cursor);
             if plan.cursor.is_some() {

@@ -14,6 +14,9 @@ use crate::waiting::{Channel, Place};
 use super::plan::{MESSAGE_OVERHEAD, Plan};
 use super::serve::{Open, segments_of};
 
+/// Pause before a lane whose messages could not be read is tried again.
+const UNREADABLE_PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
+
 /// A claim that covers more than was sent.
 pub(super) struct Cut {
     channel: Arc<Channel>,
@@ -103,6 +106,7 @@ impl Inner {
         let mut state = plan.channel.state.lock();
         let entry = state.entry(&plan.lane);
         entry.cursor = Some(next.clone());
+        entry.orphans.clear();
         if let Some(lease) = next.lease {
             entry.place = Place::Leased;
             drop(state);
@@ -132,20 +136,28 @@ impl Inner {
                 entry.cursor = outcome.is_ok().then_some(cut.next.clone());
                 cut.next.lease.is_none() && entry.place != Place::Ring
             };
-            if free && self.reload_tail(&cut).await {
-                self.ring(&cut.channel, cut.lane.id);
+            if free {
+                self.after_nothing(&cut).await;
             }
         }
     }
 
-    /// A claim that delivered nothing met a trimmed range: learn the tail, or it would be claimed forever.
-    async fn reload_tail(&self, cut: &Cut) -> bool {
+    /// A claim delivered nothing: its messages were trimmed, so learn the tail, or they cannot be read, so do not try
+    /// again at once.
+    async fn after_nothing(self: &Arc<Self>, cut: &Cut) {
         let load = bugle_store::Load::Lane(cut.lane.id, cut.channel.group.clone());
-        let Ok(mut found) = self.watch(self.engine.load(vec![load]).await) else { return true };
-        if let Some(found) = found.pop().unwrap_or_default().first() {
+        if let Ok(mut found) = self.watch(self.engine.load(vec![load]).await)
+            && let Some(found) = found.pop().unwrap_or_default().first()
+        {
             cut.lane.absorb(&found.lane);
         }
-        cut.lane.bounds().0 > cut.next.committed
+        let (head, tail) = cut.lane.bounds();
+        if tail > cut.next.committed {
+            self.ring(&cut.channel, cut.lane.id);
+        } else if head > cut.next.committed {
+            cut.channel.state.lock().entry(&cut.lane).place = Place::Later;
+            self.wake_at(&cut.channel, cut.lane.id, self.engine.now().latest.plus(UNREADABLE_PAUSE));
+        }
     }
 
     /// The client went away: free what was claimed for it, without counting a delivery.
@@ -166,13 +178,10 @@ impl Inner {
             }
             let Ok(outcomes) = inner.watch(inner.engine.swap(swaps).await) else { return };
             for ((channel, lane, next), outcome) in which.into_iter().zip(outcomes) {
-                if outcome.is_ok() {
-                    if let Some(entry) = channel.state.lock().entries.get_mut(&lane) {
-                        entry.cursor = Some(next);
-                        entry.place = Place::Idle;
-                    }
-                    inner.timers.clear(&(channel.no, lane));
-                    inner.ring(&channel, lane);
+                if outcome.is_ok()
+                    && let Some(lane) = inner.lanes.get(lane)
+                {
+                    inner.cursor_changed(&channel, &lane, next);
                 }
             }
         });

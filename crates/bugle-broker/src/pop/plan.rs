@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bugle_store::{Cursor, Enforced, LaneId, Offset, Queue, Segment};
+use bugle_store::{Cursor, Enforced, LaneId, Offset, Queue, Segment, Timestamp};
 
 use crate::api::{PopRequest, PopTarget};
 use crate::config::BrokerConfig;
@@ -12,6 +12,9 @@ use crate::semantics::priority;
 use crate::waiting::{Channel, Entry, Place};
 
 use super::serve::Open;
+
+/// Filters whose turns are counted.
+const MAX_TURNS: usize = 10_000;
 
 /// One lane a job tries to claim. While the plan lives the lane's place is *Claiming*.
 pub(super) struct Plan {
@@ -51,6 +54,35 @@ pub(super) fn terms(request: &PopRequest, config: &BrokerConfig) -> Terms {
 }
 
 impl Inner {
+    /// Queues of a filter pop that have ready lanes, in the order to try them.
+    fn filter_order(&self, open: &Open) -> Vec<usize> {
+        let mut candidates = Vec::new();
+        let mut which = Vec::new();
+        for (i, (queue, channel)) in open.channels.iter().enumerate() {
+            let state = channel.state.lock();
+            let Some(front) = state.front() else { continue };
+            let enforced = queue.options.enforces(Enforced::Priority);
+            let priority = if enforced { queue.options.priority } else { 0 };
+            candidates.push(priority::Candidate { priority, oldest: oldest(front) });
+            which.push(i);
+        }
+        // A look that finds no choice is no turn: a filter would lose its turns to its own second looks.
+        let turn = if candidates.len() > 1 { self.next_turn(&open.job.request) } else { 0 };
+        priority::order(&candidates, turn).into_iter().map(|i| which[i]).collect()
+    }
+
+    /// Count the turns of one filter and group by themselves; see [`priority::order`].
+    fn next_turn(&self, request: &PopRequest) -> u64 {
+        let mut turns = self.turns.lock();
+        // A count that is forgotten starts again, which costs a lower priority seven turns at most.
+        if turns.len() >= MAX_TURNS {
+            turns.clear();
+        }
+        let turn = turns.entry((request.target.clone(), request.group.clone())).or_default();
+        *turn += 1;
+        *turn - 1
+    }
+
     /// Take lanes for a job from memory. `turn` rotates filter pops over their queues.
     pub(super) fn plan(&self, index: usize, open: &mut Open, plans: &mut Vec<Plan>) {
         let mut rest = Terms { batch: open.terms.batch, partitions: open.terms.partitions };
@@ -65,7 +97,7 @@ impl Inner {
                 take_ready(index, queue, channel, &mut rest, self.config.max_candidates, plans);
             }
             PopTarget::Filter { .. } => {
-                for i in filter_order(open) {
+                for i in self.filter_order(open) {
                     let (queue, channel) = &open.channels[i];
                     take_ready(index, queue, channel, &mut rest, self.config.max_candidates, plans);
                     if rest.batch == 0 || rest.partitions == 0 {
@@ -77,21 +109,12 @@ impl Inner {
     }
 }
 
-/// Queues of a filter pop that have ready lanes, in the order to try them.
-fn filter_order(open: &Open) -> Vec<usize> {
-    let mut candidates = Vec::new();
-    let mut which = Vec::new();
-    for (i, (queue, channel)) in open.channels.iter().enumerate() {
-        let state = channel.state.lock();
-        let Some(front) = state.front() else { continue };
-        let enforced = queue.options.enforces(Enforced::Priority);
-        candidates.push(priority::Candidate {
-            priority: if enforced { queue.options.priority } else { 0 },
-            oldest: front.lane.view().written_at,
-        });
-        which.push(i);
-    }
-    priority::order(&candidates, open.job.seq).into_iter().map(|i| which[i]).collect()
+/// Stamp of the oldest message that waits in a lane, where memory holds it; its newest stamp otherwise.
+fn oldest(entry: &Entry) -> Timestamp {
+    let (head, tail) = entry.lane.bounds();
+    let from = entry.cursor.as_ref().map_or(tail, |cursor| cursor.committed.max(tail)).min(head);
+    let cached = entry.lane.cached(from, from + 1);
+    cached.and_then(|s| s.first().map(|s| s.created_at)).unwrap_or_else(|| entry.lane.view().written_at)
 }
 
 /// One named lane, if it is not known to be held or empty-handed.
@@ -152,7 +175,7 @@ impl Plan {
     pub(super) fn without_orphan(&self, cursor: Option<Cursor>) -> Option<Cursor> {
         let mut cursor = cursor?;
         let mut state = self.channel.state.lock();
-        let orphans = std::mem::take(&mut state.entry(&self.lane).orphans);
+        let orphans = &state.entry(&self.lane).orphans;
         if cursor.lease.is_some_and(|lease| orphans.contains(&lease.id)) {
             cursor.lease = None;
             cursor.deliveries = cursor.deliveries.saturating_sub(1);

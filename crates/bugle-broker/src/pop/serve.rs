@@ -22,6 +22,9 @@ use super::plan::{Plan, Terms, terms};
 /// Passes over one batch of jobs: lanes that turn out empty or hidden are passed over without using up a job's terms.
 const MAX_PASSES: usize = 64;
 
+/// Claims of one lane with unknown outcomes that are remembered.
+const MAX_ORPHANS: usize = 8;
+
 /// A job being served.
 pub(super) struct Open {
     pub(super) job: PopJob,
@@ -85,12 +88,11 @@ impl Inner {
         };
         for queue in queues {
             let Some(channel) = self.channels.get(queue.id, &gone.request.group) else { continue };
-            let mut state = channel.state.lock();
-            let Some(ready) = state.front().map(|entry| entry.lane.id) else { continue };
-            let next = state.make_ready(ready);
-            drop(state);
-            let next = next.or_else(|| self.channels.wake_filter(&queue, &channel.group));
-            self.pops().offer_urgent(next);
+            let own = match &gone.request.target {
+                PopTarget::Lane { partition, .. } => Some(LaneId::derive(queue.id, partition)),
+                _ => None,
+            };
+            self.wake_next(&queue, &channel, own);
         }
     }
 
@@ -179,6 +181,7 @@ impl Inner {
         }
         if let Err(refused) = self.look(open, &mut plans).await {
             plans.iter().for_each(|plan| self.unknown(plan, None));
+            self.recover();
             return Err(refused);
         }
         self.claim(open, plans).await
@@ -319,6 +322,7 @@ impl Inner {
                 for plan in &plans {
                     self.unknown(plan, leases.get(&plan.job).map(|(id, _)| *id));
                 }
+                self.recover();
                 return Err(refused);
             }
         };
@@ -420,7 +424,9 @@ impl Inner {
         let entry = state.entry(&plan.lane);
         entry.cursor = None;
         // If the claim did happen nobody holds its lease: whoever comes next may take it over.
-        entry.orphans.extend(lease);
+        if entry.orphans.len() < MAX_ORPHANS {
+            entry.orphans.extend(lease);
+        }
         // Nobody is woken: recovery dispatches everybody once the store is back.
         state.put_in_ring(plan.lane.id);
     }
@@ -462,9 +468,13 @@ impl Inner {
     /// Answer a job, or park it if it has nothing and may wait.
     fn conclude(self: &Arc<Self>, open: Open) {
         if open.answer.lanes.is_empty() && open.job.may_wait() && !self.draining.load(Ordering::Acquire) {
-            return self.park(open);
+            self.park(open);
+            if self.draining.load(Ordering::Acquire) {
+                self.answer_waiting();
+            }
+            return;
         }
-        let Open { job, mut answer, claimed, terms, .. } = open;
+        let Open { job, mut answer, claimed, terms, channels, .. } = open;
         if job.request.autopilot {
             answer.autopilot = Some(Autopilot {
                 partitions: u32::try_from(terms.partitions).unwrap_or(u32::MAX),
@@ -479,6 +489,20 @@ impl Inner {
         {
             self.give_back(claimed, lease);
         }
+        for (queue, channel) in channels {
+            self.wake_next(&queue, &channel, None);
+        }
+    }
+
+    /// Wake chain: lanes are left in the ring, so another pop that waits should have them.
+    fn wake_next(&self, queue: &Queue, channel: &Channel, first: Option<LaneId>) {
+        let mut state = channel.state.lock();
+        let in_ring = |id: &LaneId| state.entries.get(id).is_some_and(|e| e.place == Place::Ring);
+        let Some(ready) = first.filter(in_ring).or_else(|| state.front().map(|e| e.lane.id)) else { return };
+        let next = state.make_ready(ready);
+        drop(state);
+        let next = next.or_else(|| self.channels.wake_filter(queue, &channel.group));
+        self.pops().offer_urgent(next);
     }
 
     fn park(self: &Arc<Self>, open: Open) {

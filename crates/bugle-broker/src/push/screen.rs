@@ -11,7 +11,7 @@ use uuid::Uuid;
 use bugle_store::{Find, LaneId, Offset, Read, Segment, Timestamp, fingerprint, uuid_v7};
 
 use crate::api::Refused;
-use crate::dedupe::{Ids, Recent};
+use crate::dedupe::Ids;
 use crate::inner::Inner;
 use crate::lanes::LaneState;
 
@@ -111,14 +111,17 @@ impl Inner {
             let mut inner = lane.inner.lock();
             if segments.first().is_none_or(|s| s.base > from) {
                 // Trimmed meanwhile: nothing to know about what is gone.
-                inner.recent = Recent::starting_at(segments.first().map_or(to, |s| s.base));
+                inner.recent.start_over(segments.first().map_or(to, |s| s.base));
             }
-            let before = inner.recent.bytes();
             for segment in &segments {
                 let (fingerprints, ids) = ids_of(segment);
                 inner.recent.insert(segment.base, &fingerprints, ids, segment.created_at);
             }
-            self.dedupe_used(&mut inner.recent, before);
+            if inner.recent.covered().end == from {
+                // A segment that cannot be decoded: its ids are not known, and it must not be read forever.
+                inner.recent.start_over(segments.last().map_or(to, Segment::end));
+            }
+            self.bound_dedupe(&mut inner.recent);
         }
     }
 }

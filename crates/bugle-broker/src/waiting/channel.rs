@@ -58,6 +58,8 @@ pub(crate) struct Entry {
     /// Acknowledgements that wait for the settlement in flight.
     pub(crate) acks: Vec<AckCall>,
     pub(crate) settling: bool,
+    /// Its id is in the ring, be it ready or not.
+    queued: bool,
     /// Leases of claims whose outcome is not known; nobody holds them.
     pub(crate) orphans: Vec<LeaseId>,
 }
@@ -88,6 +90,7 @@ impl ChannelState {
             place: Place::Idle,
             acks: Vec::new(),
             settling: false,
+            queued: false,
             orphans: Vec::new(),
         });
         if !Arc::ptr_eq(&entry.lane, lane) {
@@ -116,8 +119,8 @@ impl ChannelState {
     /// Put a lane into the ring and wake nobody. `false` = it is not known here.
     pub(crate) fn put_in_ring(&mut self, id: LaneId) -> bool {
         let Some(entry) = self.entries.get_mut(&id) else { return false };
-        if entry.place != Place::Ring {
-            entry.place = Place::Ring;
+        entry.place = Place::Ring;
+        if !std::mem::replace(&mut entry.queued, true) {
             self.ring.push_back(id);
         }
         true
@@ -126,9 +129,9 @@ impl ChannelState {
     /// Take the next lane believed ready; the caller claims it.
     pub(crate) fn next_ready(&mut self) -> Option<LaneId> {
         while let Some(id) = self.ring.pop_front() {
-            if let Some(entry) = self.entries.get_mut(&id)
-                && entry.place == Place::Ring
-            {
+            let Some(entry) = self.entries.get_mut(&id) else { continue };
+            entry.queued = false;
+            if entry.place == Place::Ring {
                 entry.place = Place::Claiming;
                 return Some(id);
             }
@@ -178,7 +181,8 @@ impl ChannelState {
     /// Drop entries of lanes with nothing to remember, when there are too many.
     pub(crate) fn shrink(&mut self, most: usize) {
         if self.entries.len() > most {
-            self.entries.retain(|_, e| e.place != Place::Idle || e.settling || !e.acks.is_empty());
+            self.entries
+                .retain(|_, e| e.place != Place::Idle || e.settling || e.queued || !e.acks.is_empty());
         }
     }
 }

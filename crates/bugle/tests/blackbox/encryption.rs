@@ -37,6 +37,17 @@ on_every_engine! {
         }
     }
 
+    async fn a_push_that_is_refused_for_one_queue_is_refused_for_all(on: On) {
+        let server = on.start().await;
+        server.configure(json!({"queue": "secret", "options": {"encryptionEnabled": true}})).await;
+        let items = json!([{"queue": "open", "payload": 1}, {"queue": "secret", "payload": 2}, {"queue": "other", "payload": 3}]);
+        let answer = server.post("/api/v1/push", json!({"items": items})).await;
+        assert!((400..500).contains(&answer.status), "{}", answer.status);
+        for queue in ["open", "secret", "other"] {
+            assert_eq!(server.pop(&format!("/queue/{queue}")).await, None, "{queue}");
+        }
+    }
+
     async fn payloads_are_encrypted_at_rest_and_read_back(on: On) {
         let server = on.start_with(&[&format!("--encryption-key=new:{KEY}")]).await;
         server.configure(json!({"queue": "q", "options": {"encryptionEnabled": true}})).await;

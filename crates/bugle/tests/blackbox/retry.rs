@@ -183,4 +183,53 @@ on_every_engine! {
             assert_eq!(popped["messages"][0]["queue"], "kept low", "by age alone");
         }
     }
+
+    async fn an_enforced_max_size_refuses_a_push_to_several_partitions_whole(on: On) {
+        let server = on.start().await;
+        server.configure(json!({"queue": "q", "options": {"maxSize": 3, "enforce": ["maxSize"]}})).await;
+        server.push_ids("q", "a", &["t1"]).await;
+        server.push_ids("q", "b", &["t2"]).await;
+        let items = json!([{"queue": "q", "partition": "a", "transactionId": "t3"}, {"queue": "q", "partition": "c", "transactionId": "t4"}]);
+        let refused = server.post("/api/v1/push", json!({"items": items})).await;
+        assert_eq!(refused.status, 429, "{:?}", refused.body);
+        assert!(refused.headers.contains_key("retry-after") && refused.error().contains("maxSize"), "{:?}", refused.body);
+        let popped = server.pop_some("/queue/q?batch=10&partitions=0").await;
+        let mut seen = ids(&popped);
+        seen.sort_unstable();
+        assert_eq!(seen, ["t1", "t2"], "nothing of it was stored");
+        server.ack_all(&popped, "completed").await;
+        let room = async {
+            while server.post("/api/v1/push", json!({"items": items})).await.status == 429 {
+                sleep(Duration::from_millis(20)).await;
+            }
+        };
+        timeout(PATIENCE, room).await.expect("there is room again");
+        assert_eq!(server.push(json!([{"queue": "q", "partition": "a", "transactionId": "t3"}])).await[0]["status"], "duplicate");
+    }
+
+    async fn an_enforced_priority_starves_nobody_whatever_else_is_popped(on: On) {
+        let server = on.start().await;
+        for (queue, priority) in [("low", 1), ("high", 9)] {
+            let options = json!({"priority": priority, "enforce": ["priority"]});
+            server.configure(json!({"queue": queue, "namespace": "n", "options": options})).await;
+            let items: Value = (0..80).map(|_| json!({"queue": queue, "partition": "p"})).collect();
+            server.push(items).await;
+        }
+        let mut low = 0;
+        for _ in 0..80 {
+            let popped = server.pop_some("?namespace=n&autoAck=true").await;
+            low += u64::from(popped["messages"][0]["queue"] == "low");
+            assert_eq!(server.pop("/queue/other").await, None, "a pop in between is none of its turns");
+        }
+        assert!((1..=40).contains(&low), "{low} of 80");
+    }
+
+    async fn filter_pops_take_the_queue_with_the_oldest_message(on: On) {
+        let server = on.start().await;
+        server.push_ids("n.a", "p", &["a1"]).await;
+        server.push_ids("n.b", "p", &["b1"]).await;
+        server.push_ids("n.a", "p", &["a2"]).await;
+        let order = [server.pop_some("?namespace=n&autoAck=true").await, server.pop_some("?namespace=n&autoAck=true").await];
+        assert_eq!([ids(&order[0]), ids(&order[1])], [["a1"], ["b1"]]);
+    }
 }

@@ -1,7 +1,9 @@
 //! Two servers on one database: what one did, the other knows.
 
+use std::time::{Duration, Instant};
+
 use serde_json::json;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::common::{On, PATIENCE, Server, ids};
 
@@ -106,4 +108,64 @@ async fn a_server_that_dies_loses_nothing_that_it_answered() {
     a.ack_all(&popped, "completed").await;
     a.kill();
     assert_eq!(ids(&b.pop_some("/queue/q?batch=100").await), all[5..]);
+}
+
+#[tokio::test]
+async fn a_message_is_acknowledged_on_the_other_server() {
+    let (_on, a, b) = two().await;
+    a.push_ids("q", "p", &["t1", "t2"]).await;
+    let popped = a.pop_some("/queue/q").await;
+    assert_eq!(b.pop("/queue/q").await, None, "leased on the other server");
+    assert_eq!(b.ack_all(&popped, "completed").await[0]["success"], true);
+    let next = a.pop_some("/queue/q").await;
+    assert_eq!(ids(&next), ["t2"]);
+    assert_eq!(b.ack_all(&next, "failed").await[0]["success"], true);
+    let again = b.pop_some("/queue/q").await;
+    assert_eq!((ids(&again), &again["messages"][0]["deliveryAttempt"]), (vec!["t2"], &json!(2)));
+    assert_eq!(a.ack_all(&next, "completed").await[0]["success"], false, "that lease is over");
+}
+
+#[tokio::test]
+async fn a_lease_is_extended_on_the_other_server() {
+    let (_on, a, b) = two().await;
+    a.push_ids("q", "p", &["t"]).await;
+    let popped = a.pop_some("/queue/q?leaseSeconds=2").await;
+    let taken = Instant::now();
+    let path = format!("/api/v1/lease/{}/extend", popped["leaseId"].as_str().unwrap());
+    let extended = b.post(&path, json!({"seconds": 600})).await.expect(200);
+    assert_eq!(extended["success"], true, "{extended}");
+    // Past the first end, the server that gave the lease must know that it was extended.
+    sleep(Duration::from_millis(2300).saturating_sub(taken.elapsed())).await;
+    for server in [&a, &b] {
+        assert_eq!(server.pop("/queue/q").await, None);
+    }
+    assert_eq!(a.ack_all(&popped, "completed").await[0]["success"], true);
+}
+
+#[tokio::test]
+async fn a_configuration_acts_on_the_other_server_within_two_seconds_of_traffic() {
+    let (_on, a, b) = two().await;
+    b.push_ids("q", "p", &["t"]).await;
+    a.configure(json!({"queue": "q", "options": {"maxSize": 1, "enforce": ["maxSize"]}})).await;
+    let configured = Instant::now();
+    while b.post("/api/v1/push", json!({"items": [{"queue": "q"}]})).await.status != 429 {
+        assert!(configured.elapsed() < Duration::from_secs(4), "never acts");
+        sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_queue_deleted_on_one_server_starts_over_on_the_other() {
+    let (_on, a, b) = two().await;
+    for round in 0..3 {
+        b.push_ids("q", "p", &["t1"]).await;
+        let held = b.pop_some("/queue/q").await;
+        assert_eq!(a.send("DELETE", "/api/v1/resources/queues/q", "").await.expect(200)["existed"], true);
+        let pushed = b.push_ids("q", "p", &["t1", "t2"]).await;
+        assert_eq!(pushed[0]["status"], "queued", "a new queue remembers nothing; round {round}");
+        assert_eq!(b.ack_all(&held, "completed").await[0]["success"], false, "its lanes are others");
+        assert_eq!(ids(&a.pop_some("/queue/q?batch=10&autoAck=true").await), ["t1", "t2"]);
+        assert_eq!(b.pop("/queue/q?batch=10").await, None);
+        a.send("DELETE", "/api/v1/resources/queues/q", "").await.expect(200);
+    }
 }

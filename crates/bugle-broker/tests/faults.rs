@@ -254,13 +254,11 @@ async fn storm(servers: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-#[ignore = "demonstrates findings 1 and 2, not with every seed"]
 async fn one_broker() {
     storm(1).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-#[ignore = "demonstrates findings 1 and 2, not with every seed"]
 async fn two_brokers_on_one_store() {
     storm(2).await;
 }
