@@ -248,7 +248,12 @@ impl Inner {
             let most = self.config.max_cached_lanes;
             state.shrink(most);
             let place = state.entry(lane).place;
-            if !matches!(place, Place::Idle | Place::Ring) && !(place == Place::Later && window) {
+            let may_be_ready = match place {
+                Place::Idle | Place::Ring => true,
+                Place::Later => window,
+                Place::Claiming | Place::Leased => false,
+            };
+            if !may_be_ready {
                 continue;
             }
             let job = state.make_ready(lane.id);
