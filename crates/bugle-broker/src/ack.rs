@@ -5,6 +5,8 @@
 //! acknowledges one message or ten thousand. The rules are in [`crate::semantics::settle`].
 
 mod locate;
+mod renew;
+mod settling;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,16 +14,15 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
-use bugle_store::{Cursor, DeadLetter, Group, LaneId, Load, Message, Queue, Swap, SwapError, Timestamp};
+use bugle_store::{Cursor, Group, LaneId, Load};
 
-use crate::api::{AckItem, Acked, LeaseToken, Refused, Renewed};
+use crate::api::{AckItem, Acked, LeaseToken, Refused};
 use crate::inner::Inner;
 use crate::lanes::LaneState;
 use crate::semantics::lease;
-use crate::semantics::settle::{self, AckIn, Dead, Verdict};
 use crate::waiting::{Channel, Place};
 
-pub(crate) use locate::Located;
+pub(crate) use settling::Settling;
 
 /// Exchanges of one cursor that may be lost in a row.
 const MAX_TRIES: u32 = 16;
@@ -35,18 +36,6 @@ pub(crate) struct AckCall {
 
 /// A cursor with calls waiting.
 pub(crate) type SettleKey = (Arc<Channel>, LaneId);
-
-/// One cursor being settled.
-pub(crate) struct Settling {
-    pub(crate) channel: Arc<Channel>,
-    pub(crate) lane: Arc<LaneState>,
-    pub(crate) queue: Option<Arc<Queue>>,
-    pub(crate) calls: Vec<AckCall>,
-    pub(crate) cursor: Option<Cursor>,
-    /// The cursor is from memory, and others may have exchanged it since.
-    pub(crate) remembered: bool,
-    pub(crate) tries: u32,
-}
 
 impl Inner {
     /// See [`crate::Broker::ack`].
@@ -135,179 +124,6 @@ impl Inner {
         Ok(())
     }
 
-    /// Handler of the settle intake.
-    pub(crate) async fn settle_batch(self: Arc<Self>, keys: Vec<SettleKey>) {
-        let mut open = Vec::with_capacity(keys.len());
-        for (channel, lane) in keys {
-            let mut state = channel.state.lock();
-            let Some(entry) = state.entries.get_mut(&lane) else { continue };
-            let calls = std::mem::take(&mut entry.acks);
-            let (lane, cursor) = (entry.lane.clone(), entry.cursor.clone());
-            drop(state);
-            let queue = self.catalog.queue_by_id(channel.queue);
-            let remembered = cursor.is_some() && !self.engine.exclusive();
-            open.push(Settling { channel, lane, queue, calls, cursor, remembered, tries: 0 });
-        }
-        while !open.is_empty() {
-            open = match self.settle_round(&mut open).await {
-                Ok(again) => again,
-                Err(refused) => {
-                    for settling in open {
-                        self.refuse_settling(settling, &refused);
-                    }
-                    return;
-                }
-            };
-        }
-    }
-
-    /// One exchange per cursor; answers those that lost it. On error `open` still holds every unanswered one.
-    async fn settle_round(self: &Arc<Self>, open: &mut Vec<Settling>) -> Result<Vec<Settling>, Refused> {
-        self.load_cursors(open).await?;
-        let located = self.locate(open.iter().map(Settling::sought).collect()).await?;
-        let mut swaps = Vec::new();
-        let mut outcomes = Vec::with_capacity(open.len());
-        for (settling, located) in open.iter().zip(&located) {
-            let mut outcome = self.compute(settling, located);
-            if settling.remembered && outcome.refuses() {
-                outcome.swap = None;
-            }
-            if let Some(swap) = &outcome.swap {
-                swaps.push(swap.clone());
-            }
-            outcomes.push(outcome);
-        }
-        let mut stored =
-            if swaps.is_empty() { Vec::new() } else { self.watch(self.engine.swap(swaps).await)? }
-                .into_iter();
-        let mut again = Vec::new();
-        for (mut settling, outcome) in std::mem::take(open).into_iter().zip(outcomes) {
-            if settling.remembered && outcome.refuses() {
-                // Nobody is refused on the word of memory.
-                (settling.cursor, settling.remembered) = (None, false);
-                again.push(settling);
-                continue;
-            }
-            let result = outcome.swap.as_ref().and_then(|_| stored.next()).transpose();
-            match result {
-                Ok(_) => self.settled(settling, outcome),
-                Err(SwapError::Moved(row)) if settling.tries < MAX_TRIES => {
-                    (settling.cursor, settling.remembered) = (row, false);
-                    settling.tries += 1;
-                    again.push(settling);
-                }
-                Err(SwapError::Moved(_)) => {
-                    let busy = self.busy("the partition's cursor is changed by too many");
-                    self.refuse_settling(settling, &busy);
-                }
-                Err(SwapError::NoLane) => {
-                    self.lanes.forget(settling.lane.id);
-                    self.refuse_settling(settling, &Refused::NotFound("the partition was deleted".into()));
-                }
-            }
-        }
-        Ok(again)
-    }
-
-    pub(crate) async fn load_cursors(self: &Arc<Self>, open: &mut [Settling]) -> Result<(), Refused> {
-        let unknown: Vec<usize> = (0..open.len()).filter(|i| open[*i].cursor.is_none()).collect();
-        if unknown.is_empty() {
-            return Ok(());
-        }
-        let loads =
-            unknown.iter().map(|i| Load::Lane(open[*i].lane.id, open[*i].channel.group.clone())).collect();
-        let found = self.watch(self.engine.load(loads).await)?;
-        for (i, found) in unknown.into_iter().zip(found) {
-            if let Some(found) = found.into_iter().next() {
-                self.learn_lane(&found.lane);
-                open[i].lane.absorb(&found.lane);
-                open[i].cursor = found.cursor;
-            }
-        }
-        Ok(())
-    }
-
-    /// What the calls of one cursor do to it, one after the other.
-    pub(crate) fn compute(&self, settling: &Settling, located: &Located) -> Computed {
-        let now = self.engine.now();
-        let Some(cursor) = &settling.cursor else {
-            let answers = settling.calls.iter().map(|call| not_a_consumer(call.items.len())).collect();
-            return Computed { swap: None, next: None, answers };
-        };
-        let options = settling.queue.as_ref().map(|q| q.options.clone()).unwrap_or_default();
-        let head = settling.lane.bounds().0.max(located.head());
-        let (mut next, mut dead, mut answers) = (cursor.clone(), Vec::new(), Vec::new());
-        let mut changed = false;
-        for call in &settling.calls {
-            let acks: Vec<AckIn<'_>> = call
-                .items
-                .iter()
-                .map(|item| AckIn {
-                    offset: located.offset(&item.transaction_id),
-                    status: item.status,
-                    error: item.error.as_deref(),
-                })
-                .collect();
-            let settled = settle::settle(&next, call.lease, &acks, head, &options, now);
-            answers.push(self.answer(settling, &settled));
-            dead.extend(settled.dead);
-            if let Some(after) = settled.next {
-                next = after;
-                changed = true;
-            }
-        }
-        if !changed {
-            return Computed { swap: None, next: None, answers };
-        }
-        next.epoch = cursor.epoch + 1;
-        let dead = dead_letters(
-            settling.queue.as_deref(),
-            &settling.lane,
-            &settling.channel.group,
-            dead,
-            located,
-            now.latest,
-        );
-        let swap = Swap {
-            lane: settling.lane.id,
-            group: settling.channel.group.clone(),
-            expect: cursor.epoch,
-            next: next.clone(),
-            read: None,
-            dead,
-        };
-        Computed { swap: Some(swap), next: Some(next), answers }
-    }
-
-    fn answer(&self, settling: &Settling, settled: &settle::Settled) -> Vec<Acked> {
-        let queue = settling.queue.as_ref().map(|q| q.name.clone());
-        settled
-            .verdicts
-            .iter()
-            .map(|verdict| {
-                let base = Acked {
-                    queue: queue.clone(),
-                    partition: Some(settling.lane.name.clone()),
-                    lease_released: Some(settled.released),
-                    ..verdict_to_acked(verdict)
-                };
-                if base.success { base } else { Acked { lease_released: None, ..base } }
-            })
-            .collect()
-    }
-
-    /// The exchange happened: remember it, free the lane if it did, answer, go on with what came meanwhile.
-    fn settled(self: &Arc<Self>, settling: Settling, outcome: Computed) {
-        let Settling { channel, lane, calls, .. } = settling;
-        if let Some(next) = outcome.next {
-            self.cursor_changed(&channel, &lane, next);
-        }
-        for (call, answer) in calls.into_iter().zip(outcome.answers) {
-            let _ = call.reply.send(Ok(answer));
-        }
-        self.next_settlement(&channel, &lane);
-    }
-
     /// A cursor was exchanged by something other than a claim: find its lane's place.
     pub(crate) fn cursor_changed(
         self: &Arc<Self>,
@@ -343,138 +159,6 @@ impl Inner {
             }
         }
     }
-
-    fn refuse_settling(self: &Arc<Self>, settling: Settling, refused: &Refused) {
-        let blocked = {
-            let mut state = settling.channel.state.lock();
-            let entry = state.entry(&settling.lane);
-            entry.cursor = None;
-            matches!(entry.place, Place::Leased | Place::Later | Place::Idle)
-        };
-        if blocked {
-            // The lane may have been freed after all: the next claim loads the truth.
-            self.ring(&settling.channel, settling.lane.id);
-        }
-        for call in settling.calls {
-            let _ = call.reply.send(Err(refused.clone()));
-        }
-        self.next_settlement(&settling.channel, &settling.lane);
-    }
-
-    fn next_settlement(self: &Arc<Self>, channel: &Arc<Channel>, lane: &Arc<LaneState>) {
-        let more = {
-            let mut state = channel.state.lock();
-            let entry = state.entry(lane);
-            entry.settling = !entry.acks.is_empty();
-            entry.settling
-        };
-        if more {
-            self.settles().offer_urgent([(channel.clone(), lane.id)]);
-        }
-    }
-
-    /// See [`crate::Broker::renew`].
-    pub(crate) async fn renew(self: &Arc<Self>, token: LeaseToken, seconds: u64) -> Result<Renewed, Refused> {
-        let gone = |error| Ok(Renewed { renewed: 0, expires_at: None, error: Some(error) });
-        let LeaseToken::Id(id) = token else { return gone("Lease not found") };
-        for _ in 0..MAX_TRIES {
-            let held = self.watch(self.engine.load(vec![Load::Lease(id)]).await)?.pop().unwrap_or_default();
-            if held.is_empty() {
-                return gone("Lease not found");
-            }
-            let now = self.engine.now();
-            let (mut swaps, mut homes) = (Vec::new(), Vec::new());
-            for found in held {
-                let Some(cursor) = found.cursor else { continue };
-                let Some(next) = lease::renew(&cursor, id, seconds, now) else { continue };
-                swaps.push(crate::pop::plain_swap(found.lane.id, &found.group, &cursor, next.clone()));
-                let channel = self.channels.get(found.lane.queue, &found.group);
-                homes.push((channel, self.learn_lane(&found.lane), next));
-            }
-            if swaps.is_empty() {
-                return gone("Lease already expired");
-            }
-            let outcomes = self.watch(self.engine.swap(swaps).await)?;
-            let all = outcomes.iter().all(Result::is_ok);
-            let mut ends: Vec<Timestamp> = Vec::new();
-            for ((channel, lane, next), outcome) in homes.into_iter().zip(outcomes) {
-                if outcome.is_ok() {
-                    ends.extend(next.lease.map(|l| l.until));
-                    if let Some(channel) = channel {
-                        self.cursor_changed(&channel, &lane, next);
-                    }
-                }
-            }
-            if all {
-                return Ok(Renewed { renewed: ends.len(), expires_at: ends.into_iter().min(), error: None });
-            }
-        }
-        Err(self.busy("the lease is changed by too many"))
-    }
-}
-
-/// What one settlement would store and answer.
-pub(crate) struct Computed {
-    pub(crate) swap: Option<Swap>,
-    pub(crate) next: Option<Cursor>,
-    pub(crate) answers: Vec<Vec<Acked>>,
-}
-
-impl Computed {
-    fn refuses(&self) -> bool {
-        self.answers.iter().flatten().any(|acked| !acked.success)
-    }
-}
-
-impl Settling {
-    pub(crate) fn sought(&self) -> locate::Sought {
-        let ids = self.calls.iter().flat_map(|c| &c.items).map(|i| i.transaction_id.clone()).collect();
-        locate::Sought { lane: self.lane.clone(), cursor: self.cursor.clone(), ids }
-    }
-}
-
-fn not_a_consumer(count: usize) -> Vec<Acked> {
-    vec![Acked { error: Some("consumer not found".into()), ..Acked::default() }; count]
-}
-
-/// The protocol's words for a verdict.
-pub(crate) fn verdict_to_acked(verdict: &Verdict) -> Acked {
-    match verdict {
-        Verdict::Done => Acked { success: true, ..Acked::default() },
-        Verdict::Noop => Acked { success: true, noop: true, ..Acked::default() },
-        Verdict::DeadLettered => Acked { success: true, dlq: true, ..Acked::default() },
-        Verdict::Rejected(reason) => Acked { error: Some(reason.clone()), ..Acked::default() },
-    }
-}
-
-/// Dead letters with their copies of the messages.
-pub(crate) fn dead_letters(
-    queue: Option<&Queue>,
-    lane: &LaneState,
-    group: &Group,
-    dead: Vec<Dead>,
-    located: &Located,
-    now: Timestamp,
-) -> Vec<DeadLetter> {
-    dead.into_iter()
-        .filter_map(|dead| {
-            let (message, created_at): &(Message, Timestamp) = located.message(dead.offset)?;
-            Some(DeadLetter {
-                id: Uuid::now_v7(),
-                queue: queue.map_or(lane.queue, |q| q.id),
-                lane: lane.id,
-                partition: lane.name.clone(),
-                group: group.clone(),
-                offset: dead.offset,
-                message: message.to_bytes(),
-                transaction_id: message.transaction().to_owned(),
-                error: dead.error,
-                attempts: dead.attempts,
-                created_at: *created_at,
-                failed_at: now,
-            })
-        })
-        .collect()
 }
 
 pub(crate) type CursorCall = (Vec<usize>, Vec<AckItem>, LaneId, Option<LeaseToken>);

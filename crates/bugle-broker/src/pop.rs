@@ -1,12 +1,15 @@
 //! Pop: one code path for its three ways of access (one partition, a queue, a namespace/task filter).
 //!
 //! A pop is a job. The dispatcher gathers jobs and serves them together in passes ([`serve`]): find candidate lanes in
-//! memory ([`plan`]), look at what is unknown, exchange all cursors in one store call, assemble the answers
-//! ([`deliver`]). A job that got nothing asks the store once ([`ask`]); if there is really nothing it parks, and whoever
-//! makes a lane ready dispatches it again.
+//! memory ([`plan`]), look at what is unknown or hidden ([`look`]), exchange all cursors in one store call ([`claim`]),
+//! assemble the answers ([`deliver`]). A job that got nothing asks the store once ([`ask`]); if there is really nothing
+//! it parks ([`park`]), and whoever makes a lane ready dispatches it again.
 
 mod ask;
+mod claim;
 mod deliver;
+mod look;
+mod park;
 mod plan;
 mod serve;
 

@@ -12,7 +12,7 @@ use crate::semantics::lease;
 use crate::waiting::{Channel, Place};
 
 use super::plan::{MESSAGE_OVERHEAD, Plan};
-use super::serve::{Open, segments_of};
+use super::serve::Open;
 
 /// Pause before a lane whose messages could not be read is tried again.
 const UNREADABLE_PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
@@ -228,4 +228,9 @@ pub(super) fn messages_in(segments: &[Segment], from: Offset, to: Offset) -> imp
             (from <= offset && offset < to).then_some(Popped { offset, created_at, message })
         })
     })
+}
+
+/// The segments a plan delivers from: looked at before, remembered, or read with the exchange.
+fn segments_of(plan: &mut Plan, read: Vec<Segment>) -> Vec<Segment> {
+    plan.segments.take().or_else(|| plan.lane.cached(plan.from, plan.to)).unwrap_or(read)
 }

@@ -15,7 +15,7 @@ use crate::dedupe::Ids;
 use crate::inner::Inner;
 use crate::lanes::LaneState;
 
-use super::Work;
+use super::append::Work;
 
 /// Messages of others that are not read just to keep the fingerprints complete.
 const GAP: Offset = 4096;

@@ -1,0 +1,160 @@
+//! Claiming: one exchange of cursors for all plans of a pass, and where each lane goes after it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use bugle_store::{Cursor, DeadLetter, Span, Swap, SwapError, Swapped, Timestamp};
+
+use crate::api::Refused;
+use crate::inner::Inner;
+use crate::semantics::lease;
+use crate::waiting::Place;
+
+use super::plan::Plan;
+use super::serve::Open;
+
+/// Claims of one lane with unknown outcomes that are remembered.
+const MAX_ORPHANS: usize = 8;
+
+impl Inner {
+    /// Exchange the cursors of all plans in one call and hand out what was won.
+    pub(super) async fn claim(self: &Arc<Self>, open: &mut [Open], plans: Vec<Plan>) -> Result<(), Refused> {
+        if plans.is_empty() {
+            return Ok(());
+        }
+        let mut leases: HashMap<usize, (Uuid, Timestamp)> = HashMap::new();
+        let mut swaps = Vec::with_capacity(plans.len());
+        for plan in &plans {
+            let (id, until) =
+                *leases.entry(plan.job).or_insert_with(|| self.lease_for(&open[plan.job], plan));
+            swaps.push(self.swap_for(&open[plan.job], plan, id, until));
+        }
+        let nexts: Vec<Cursor> = swaps.iter().map(|s| s.next.clone()).collect();
+        let outcomes = match self.watch(self.engine.swap(swaps).await) {
+            Ok(outcomes) => outcomes,
+            Err(refused) => {
+                for plan in &plans {
+                    self.unknown(plan, leases.get(&plan.job).map(|(id, _)| *id));
+                }
+                self.recover();
+                return Err(refused);
+            }
+        };
+        let mut cuts = Vec::new();
+        for ((plan, next), outcome) in plans.into_iter().zip(nexts).zip(outcomes) {
+            match outcome {
+                Ok(Swapped { segments }) => {
+                    let lease = leases.get(&plan.job).copied();
+                    cuts.extend(self.won(&mut open[plan.job], plan, next, segments, lease));
+                }
+                Err(SwapError::Moved(row)) => {
+                    open[plan.job].lost += 1;
+                    self.lost(&plan, row);
+                }
+                Err(SwapError::NoLane) => {
+                    self.lanes.forget(plan.lane.id);
+                    plan.channel.state.lock().entries.remove(&plan.lane.id);
+                }
+            }
+        }
+        self.cut(cuts).await;
+        Ok(())
+    }
+
+    pub(super) fn lease_for(&self, open: &Open, plan: &Plan) -> (Uuid, Timestamp) {
+        let asked = open.job.request.lease_seconds.filter(|s| *s > 0);
+        let seconds = asked.unwrap_or(match plan.queue.options.lease_time {
+            0 => 60,
+            seconds => seconds,
+        });
+        (Uuid::now_v7(), self.engine.now().latest.plus(std::time::Duration::from_secs(seconds)))
+    }
+
+    pub(super) fn swap_for(&self, open: &Open, plan: &Plan, lease: Uuid, until: Timestamp) -> Swap {
+        let cursor = plan.cursor.as_ref().expect("resolved before the claim");
+        let now = self.engine.now();
+        let claim = if open.job.request.auto_ack || plan.from == plan.to {
+            lease::deliver_and_commit(cursor, plan.from, plan.to, now)
+        } else {
+            lease::claim(cursor, plan.from, plan.to, lease, until, now)
+        };
+        let cached = plan.segments.is_some() || plan.lane.cached(plan.from, plan.to).is_some();
+        let read = (!cached).then_some(Span { from: plan.from, to: plan.to, max_bytes: open.bytes });
+        let dead = self.expired(plan);
+        Swap {
+            lane: plan.lane.id,
+            group: plan.channel.group.clone(),
+            expect: cursor.epoch,
+            next: claim.next,
+            read,
+            dead,
+        }
+    }
+
+    /// Dead letters for what expired in front of a claim.
+    pub(super) fn expired(&self, plan: &Plan) -> Vec<DeadLetter> {
+        if plan.from == plan.expired_from || !plan.queue.options.keeps_dead_letters() {
+            return Vec::new();
+        }
+        let now = self.engine.now().latest;
+        let segments = plan.segments.as_deref().unwrap_or_default();
+        super::deliver::messages_in(segments, plan.expired_from, plan.from)
+            .map(|popped| DeadLetter {
+                id: Uuid::now_v7(),
+                queue: plan.queue.id,
+                lane: plan.lane.id,
+                partition: plan.lane.name.clone(),
+                group: plan.channel.group.clone(),
+                offset: popped.offset,
+                transaction_id: popped.message.transaction().to_owned(),
+                message: popped.message.to_bytes(),
+                error: "expired: older than the queue's ttl".into(),
+                attempts: plan.cursor.as_ref().map_or(0, |c| c.attempts),
+                created_at: popped.created_at,
+                failed_at: now,
+            })
+            .collect()
+    }
+
+    /// Somebody else changed the cursor: take over theirs.
+    pub(super) fn lost(self: &Arc<Self>, plan: &Plan, row: Option<Cursor>) {
+        let free = row.as_ref().map_or(Ok(()), |c| lease::free_at(c, self.engine.now()));
+        plan.channel.state.lock().entry(&plan.lane).cursor = row;
+        match free {
+            Ok(()) => {
+                self.put(plan, Place::Idle);
+                self.ring(&plan.channel, plan.lane.id);
+            }
+            Err(at) => {
+                self.put(plan, Place::Leased);
+                self.wake_at(&plan.channel, plan.lane.id, at);
+            }
+        }
+    }
+
+    /// The outcome of an exchange is not known: the cursor must be loaded before the next one.
+    pub(super) fn unknown(&self, plan: &Plan, lease: Option<Uuid>) {
+        let mut state = plan.channel.state.lock();
+        let entry = state.entry(&plan.lane);
+        entry.cursor = None;
+        // If the claim did happen nobody holds its lease: whoever comes next may take it over.
+        if entry.orphans.len() < MAX_ORPHANS {
+            entry.orphans.extend(lease);
+        }
+        // Nobody is woken: recovery dispatches everybody once the store is back.
+        state.put_in_ring(plan.lane.id);
+    }
+
+    pub(super) fn put(&self, plan: &Plan, place: Place) {
+        let mut state = plan.channel.state.lock();
+        let entry = state.entry(&plan.lane);
+        if entry.place == Place::Claiming {
+            entry.place = place;
+        }
+        if entry.cursor.is_none() {
+            entry.cursor = plan.cursor.clone().filter(|c| c.epoch > 0);
+        }
+    }
+}

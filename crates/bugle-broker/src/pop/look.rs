@@ -1,0 +1,135 @@
+//! Looking before claiming: is a planned lane free, what lies there, and is it visible yet?
+
+use std::sync::Arc;
+
+use bugle_store::Read;
+
+use crate::api::Refused;
+use crate::inner::Inner;
+use crate::semantics::{lease, visible};
+use crate::waiting::Place;
+
+use super::plan::Plan;
+use super::serve::Open;
+
+impl Inner {
+    /// Load what the plans lack, then keep only those with something to deliver now.
+    pub(super) async fn look(
+        self: &Arc<Self>,
+        open: &mut [Open],
+        plans: &mut Vec<Plan>,
+    ) -> Result<(), Refused> {
+        self.resolve(plans).await?;
+        let mut rest: Vec<u64> = open.iter().map(|o| o.messages).collect();
+        plans.retain_mut(|plan| self.fit(plan, &mut rest[plan.job]));
+        self.look_inside(open, plans).await?;
+        plans.retain_mut(|plan| {
+            plan.segments.is_none() || !visible::hides(&plan.queue.options) || self.unhide(plan)
+        });
+        let mut bytes: Vec<usize> = open.iter().map(|o| o.bytes).collect();
+        for plan in plans.iter_mut().filter(|plan| open[plan.job].job.request.auto_ack) {
+            // Committed at delivery: what does not fit must not be part of the claim.
+            plan.cut_to(&mut bytes[plan.job]);
+        }
+        Ok(())
+    }
+
+    /// Read the messages of plans whose claim depends on them: hidden by time, or committed at delivery.
+    pub(super) async fn look_inside(&self, open: &[Open], plans: &mut [Plan]) -> Result<(), Refused> {
+        let mut looking = Vec::new();
+        for (i, plan) in plans.iter_mut().enumerate() {
+            if visible::hides(&plan.queue.options) {
+                looking.push(i);
+            } else if open[plan.job].job.request.auto_ack {
+                plan.segments = plan.lane.cached(plan.from, plan.to);
+                if plan.segments.is_none() {
+                    looking.push(i);
+                }
+            }
+        }
+        if looking.is_empty() {
+            return Ok(());
+        }
+        let reads = looking
+            .iter()
+            .map(|i| &plans[*i])
+            .map(|p| Read {
+                lane: p.lane.id,
+                from: p.from,
+                to: p.to.max(p.from + 101),
+                max_bytes: self.config.pop_max_bytes,
+            })
+            .collect();
+        let looked = self.watch(self.engine.read(reads).await)?;
+        for (i, segments) in looking.into_iter().zip(looked) {
+            plans[i].segments = Some(segments);
+        }
+        Ok(())
+    }
+
+    /// Is the lane free, and what lies there? `false` puts it where it belongs.
+    pub(super) fn fit(self: &Arc<Self>, plan: &mut Plan, rest: &mut u64) -> bool {
+        let cursor = plan.cursor.as_ref().expect("resolved above");
+        if let Err(at) = lease::free_at(cursor, self.engine.now()) {
+            self.put(plan, Place::Leased);
+            self.wake_at(&plan.channel, plan.lane.id, at);
+            return false;
+        }
+        let mut state = plan.channel.state.lock();
+        let entry = state.entry(&plan.lane);
+        let (head, tail) = plan.lane.bounds();
+        plan.from = cursor.committed.max(tail);
+        if head <= plan.from {
+            entry.place = Place::Idle;
+            entry.cursor = plan.cursor.clone().filter(|c| c.epoch > 0);
+            return false;
+        }
+        if *rest == 0 {
+            drop(state);
+            self.put(plan, Place::Idle);
+            self.ring(&plan.channel, plan.lane.id);
+            return false;
+        }
+        plan.expired_from = plan.from;
+        if plan.channel.record.conflation && !visible::hides(&plan.queue.options) {
+            // Only the newest counts; claiming it passes over what it replaces.
+            plan.from = head - 1;
+            plan.expired_from = plan.from;
+        }
+        plan.to = head.min(plan.from + *rest);
+        *rest -= plan.to - plan.from;
+        true
+    }
+
+    /// Apply delay, window and ttl to a lane of a queue that hides messages by time.
+    pub(super) fn unhide(self: &Arc<Self>, plan: &mut Plan) -> bool {
+        let now = self.engine.now().earliest;
+        let segments = plan.segments.as_deref().unwrap_or_default();
+        let pending: Vec<_> = segments.iter().map(|s| (s.base, s.count, s.created_at)).collect();
+        let options = &plan.queue.options;
+        plan.from = visible::expired_until(options, plan.from, &pending, now);
+        plan.to = plan.to.max(plan.from);
+        match visible::visible(options, &plan.lane.view(), plan.from, &pending, now) {
+            visible::Visible::Until(end) => {
+                plan.to = plan.to.min(end).max(plan.from);
+                if plan.channel.record.conflation && plan.to > plan.from {
+                    (plan.expired_from, plan.from) = (plan.to - 1, plan.to - 1);
+                }
+                true
+            }
+            _ if plan.from > plan.expired_from => {
+                plan.to = plan.from;
+                true
+            }
+            visible::Visible::NotBefore(at) => {
+                self.put(plan, Place::Later);
+                self.wake_at(&plan.channel, plan.lane.id, at);
+                false
+            }
+            visible::Visible::Nothing => {
+                self.put(plan, Place::Idle);
+                false
+            }
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! The end of a pop: answered, parked until a lane is ready, or parked until the store is back.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bugle_store::{LaneId, Queue};
+
+use crate::api::{Autopilot, PopAnswer, PopTarget, Refused};
+use crate::inner::Inner;
+use crate::waiting::{Channel, Place};
+
+use super::PopJob;
+use super::serve::Open;
+
+impl Inner {
+    /// Answer a job, or park it if it has nothing and may wait.
+    pub(super) fn conclude(self: &Arc<Self>, open: Open) {
+        if open.answer.lanes.is_empty() && open.job.may_wait() && !self.draining.load(Ordering::Acquire) {
+            self.park(open);
+            if self.draining.load(Ordering::Acquire) {
+                self.answer_waiting();
+            }
+            return;
+        }
+        let Open { job, mut answer, claimed, terms, channels, .. } = open;
+        if job.request.autopilot {
+            answer.autopilot = Some(Autopilot {
+                partitions: u32::try_from(terms.partitions).unwrap_or(u32::MAX),
+                batch: u32::try_from(terms.batch).unwrap_or(u32::MAX),
+                wait_ms: self.engine.now().latest.since(job.began).as_millis() as u64,
+            });
+        }
+        answer.conflation_conflict &= answer.conflation || job.request.conflation;
+        let lease = answer.lease_id;
+        if job.reply.send(Ok(answer)).is_err()
+            && let Some(lease) = lease
+        {
+            self.give_back(claimed, lease);
+        }
+        for (queue, channel) in channels {
+            self.wake_next(&queue, &channel, None);
+        }
+    }
+
+    /// Wake chain: lanes are left in the ring, so another pop that waits should have them.
+    pub(super) fn wake_next(&self, queue: &Queue, channel: &Channel, first: Option<LaneId>) {
+        let mut state = channel.state.lock();
+        let in_ring = |id: &LaneId| state.entries.get(id).is_some_and(|e| e.place == Place::Ring);
+        let Some(ready) = first.filter(in_ring).or_else(|| state.front().map(|e| e.lane.id)) else { return };
+        let next = state.make_ready(ready);
+        drop(state);
+        let next = next.or_else(|| self.channels.wake_filter(queue, &channel.group));
+        self.pops().offer_urgent(next);
+    }
+
+    /// A job was woken and its client is gone: wake the next one for the lanes it would have taken.
+    pub(super) fn pass_on(&self, gone: &PopJob) {
+        let queues = match &gone.request.target {
+            PopTarget::Lane { queue, .. } | PopTarget::Queue { queue } => {
+                self.catalog.queue(queue).into_iter().collect()
+            }
+            PopTarget::Filter { .. } => self.catalog.queues_where(|q| gone.wants(q)),
+        };
+        for queue in queues {
+            let Some(channel) = self.channels.get(queue.id, &gone.request.group) else { continue };
+            let own = match &gone.request.target {
+                PopTarget::Lane { partition, .. } => Some(LaneId::derive(queue.id, partition)),
+                _ => None,
+            };
+            self.wake_next(&queue, &channel, own);
+        }
+    }
+
+    pub(super) fn park(self: &Arc<Self>, open: Open) {
+        let Open { job, channels, .. } = open;
+        match (&job.request.target, channels.first()) {
+            (PopTarget::Lane { partition, .. }, Some((queue, channel))) => {
+                let lane = LaneId::derive(queue.id, partition);
+                let mut state = channel.state.lock();
+                if state.closed || state.entries.get(&lane).is_some_and(|e| e.place == Place::Ring) {
+                    drop(state);
+                    self.pops().offer_urgent([job]);
+                } else {
+                    state.park_on(lane, job);
+                }
+            }
+            (PopTarget::Queue { .. }, Some((_, channel))) => {
+                let mut state = channel.state.lock();
+                if state.closed || state.front().is_some() {
+                    drop(state);
+                    self.pops().offer_urgent([job]);
+                } else {
+                    state.park(job);
+                }
+            }
+            _ => {
+                let (seq, request) = (job.seq, job.request.clone());
+                let wants = |queue: &Queue| request.target.wants(queue);
+                self.channels.park_filter(job);
+                // A lane or queue that came before the pop was parked woke nobody.
+                let ready = channels.iter().any(|(_, c)| c.state.lock().front().is_some());
+                let known = |queue: &Queue| channels.iter().any(|(q, _)| q.id == queue.id);
+                if ready || !self.catalog.queues_where(|q| wants(q) && !known(q)).is_empty() {
+                    self.pops().offer_urgent(self.channels.unpark_filter(seq));
+                }
+            }
+        }
+    }
+
+    /// The store cannot be asked: a waiting pop stays parked until it answers again, another one is told.
+    pub(super) fn store_away(self: &Arc<Self>, open: Open, refused: &Refused) {
+        if !open.answer.lanes.is_empty() {
+            return self.conclude(open);
+        }
+        tracing::debug!(%refused, "pop could not be served");
+        if open.job.may_wait() && !self.draining.load(Ordering::Acquire) {
+            self.park_for_recovery(open);
+        } else {
+            let answer = PopAnswer { store_unavailable: true, ..open.answer };
+            let _ = open.job.reply.send(Ok(answer));
+        }
+    }
+
+    pub(super) fn park_for_recovery(self: &Arc<Self>, open: Open) {
+        let Open { job, channels, .. } = open;
+        match (&job.request.target, channels.first()) {
+            (PopTarget::Lane { partition, .. }, Some((queue, channel))) => {
+                channel.state.lock().park_on(LaneId::derive(queue.id, partition), job);
+            }
+            (PopTarget::Queue { .. }, Some((_, channel))) => channel.state.lock().park(job),
+            _ => self.channels.park_filter(job),
+        }
+        self.recover();
+    }
+}

@@ -1,0 +1,302 @@
+//! Appending: what waits in lanes, screened and stored by one call for all of them.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+use uuid::Uuid;
+
+use bugle_store::{
+    Append, AppendError, Appended, Guard, Load, Message, NewSegment, QUEUE_MODE, Segment, uuid_v7,
+};
+
+use crate::api::{Pushed, Refused};
+use crate::dedupe::Ids;
+use crate::inner::Inner;
+use crate::lanes::LaneState;
+
+use super::screen::Slot;
+use super::{PushFailure, PushJob};
+
+/// Most message bytes in one segment; what waits beyond goes into the next.
+const SEGMENT_BYTES: usize = 8 << 20;
+/// Appends of one lane that may be refused in a row before its pushers are told to come back later.
+const MAX_TRIES: u32 = 12;
+
+/// The jobs of one lane that go out together.
+pub(crate) struct Work {
+    pub(crate) lane: Arc<LaneState>,
+    jobs: Vec<PushJob>,
+    /// One per message over all jobs.
+    pub(crate) slots: Vec<Slot>,
+    pub(crate) ids: Ids,
+    /// Dedupe window of the lane's queue; `None` = off.
+    pub(super) window: Option<std::time::Duration>,
+    /// Memory covered the lane up to here when it was screened.
+    pub(super) screened: u64,
+    pub(crate) tries: u32,
+}
+
+impl Work {
+    fn take(lane: Arc<LaneState>, inner: &Inner) -> Self {
+        let mut jobs = Vec::new();
+        {
+            let mut state = lane.inner.lock();
+            let mut bytes = 0;
+            while bytes < SEGMENT_BYTES {
+                let Some(job) = state.waiting.pop_front() else { break };
+                bytes += job.messages.iter().map(Message::encoded_len).sum::<usize>();
+                jobs.push(job);
+            }
+        }
+        Self::new(lane, jobs, inner, 0)
+    }
+
+    fn new(lane: Arc<LaneState>, jobs: Vec<PushJob>, inner: &Inner, tries: u32) -> Self {
+        let seconds = inner.catalog.queue_by_id(lane.queue).map_or(3600, |q| q.options.dedup_window_seconds);
+        let window = (seconds > 0).then(|| std::time::Duration::from_secs(seconds));
+        Self { lane, jobs, slots: Vec::new(), ids: Ids::default(), window, screened: 0, tries }
+    }
+
+    /// Work for messages that belong to no waiting request, as a transaction has them.
+    pub(crate) fn alone(lane: Arc<LaneState>, messages: Vec<Message>, inner: &Inner, tries: u32) -> Self {
+        let (reply, _) = oneshot::channel();
+        Self::new(lane, vec![PushJob { messages, reply }], inner, tries)
+    }
+
+    /// All messages, in order.
+    pub(crate) fn messages(&self) -> impl Iterator<Item = &Message> {
+        self.jobs.iter().flat_map(|job| &job.messages)
+    }
+}
+
+impl Inner {
+    /// Handler of the push intake: append what waits in these lanes.
+    pub(crate) async fn append_lanes(self: Arc<Self>, lanes: Vec<Arc<LaneState>>) {
+        let mut open: Vec<Work> = lanes.into_iter().map(|lane| Work::take(lane, &self)).collect();
+        while !open.is_empty() {
+            open = self.append_round(open).await;
+        }
+    }
+
+    /// One append per lane; answers the lanes that must try again.
+    async fn append_round(self: &Arc<Self>, mut open: Vec<Work>) -> Vec<Work> {
+        if let Err(refused) = self.catch_up(&mut open).await {
+            return self.refuse_all(open, &refused);
+        }
+        if let Err(refused) = self.screen(&mut open).await {
+            return self.refuse_all(open, &refused);
+        }
+        let (mut sending, mut batch, mut known) = (Vec::new(), Vec::new(), Vec::new());
+        for mut work in open {
+            match self.prepare(&mut work) {
+                Some(append) => {
+                    batch.push(append);
+                    sending.push(work);
+                }
+                None => known.push(work),
+            }
+        }
+        self.finish_known(known).await;
+        if batch.is_empty() {
+            return Vec::new();
+        }
+        let sent: Vec<(NewSegment, Ids)> =
+            batch.iter().zip(&sending).map(|(a, w)| (a.segment.clone(), w.ids)).collect();
+        let outcomes = match self.watch(self.engine.append(batch).await) {
+            Ok(outcomes) => outcomes,
+            Err(refused) => {
+                for work in &sending {
+                    work.lane.inner.lock().stale = true;
+                }
+                return self.refuse_all(sending, &refused);
+            }
+        };
+        let mut again = Vec::new();
+        for ((mut work, outcome), (segment, ids)) in sending.into_iter().zip(outcomes).zip(sent) {
+            match outcome {
+                Ok(appended) => {
+                    self.appended(&work, appended, &segment, ids);
+                    self.finish(work, Some(appended));
+                }
+                Err(AppendError::Moved(lane)) => {
+                    work.lane.correct(&lane, work.tries > 1);
+                    self.lane_written(&work.lane);
+                    work.tries += 1;
+                    if work.tries < MAX_TRIES {
+                        again.push(work);
+                    } else {
+                        self.refuse(work, &self.busy("the partition is written to by too many servers"));
+                    }
+                }
+                Err(AppendError::NoLane) => self.lane_gone(work),
+            }
+        }
+        again
+    }
+
+    /// Lanes that every message is already in. Where others write to the store too, memory cannot know that the lane was
+    /// deleted meanwhile, and a duplicate of something deleted would be a lost message.
+    async fn finish_known(self: &Arc<Self>, known: Vec<Work>) {
+        if known.is_empty() || self.engine.exclusive() {
+            return known.into_iter().for_each(|work| self.finish(work, None));
+        }
+        let batch = known.iter().map(|work| Load::Lane(work.lane.id, QUEUE_MODE.into())).collect();
+        match self.watch(self.engine.load(batch).await) {
+            Ok(found) => {
+                for (work, found) in known.into_iter().zip(found) {
+                    if found.is_empty() { self.lane_gone(work) } else { self.finish(work, None) }
+                }
+            }
+            Err(refused) => drop(self.refuse_all(known, &refused)),
+        }
+    }
+
+    /// Load lanes whose head is uncertain, and read what others wrote where it is worth it.
+    pub(crate) async fn catch_up(self: &Arc<Self>, open: &mut [Work]) -> Result<(), Refused> {
+        let stale: Vec<usize> = (0..open.len()).filter(|i| open[*i].lane.inner.lock().stale).collect();
+        if !stale.is_empty() {
+            let batch = stale.iter().map(|i| Load::Lane(open[*i].lane.id, QUEUE_MODE.into())).collect();
+            for (i, found) in stale.iter().zip(self.watch(self.engine.load(batch).await)?) {
+                match found.first() {
+                    // What an unanswered append has left behind is there for consumers too.
+                    Some(found) if open[*i].lane.absorb(&found.lane) => self.lane_written(&open[*i].lane),
+                    Some(_) => (),
+                    None => open[*i].lane.inner.lock().stale = false,
+                }
+            }
+        }
+        for work in open {
+            if work.window.is_some() {
+                self.read_gap(&work.lane, work.tries > 0).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The append for one lane, or nothing if every message of it is a duplicate.
+    pub(crate) fn prepare(&self, work: &mut Work) -> Option<Append> {
+        let fresh: Vec<Message> = work
+            .messages()
+            .zip(&work.slots)
+            .filter(|(_, s)| matches!(s, Slot::Fresh | Slot::Ask(_)))
+            .map(|(m, _)| m.clone())
+            .collect();
+        if fresh.is_empty() {
+            return None;
+        }
+        work.ids = Ids::default();
+        for id in fresh.iter().filter_map(|m| uuid_v7(&m.transaction_id)) {
+            work.ids.add(id);
+        }
+        let segment = NewSegment::build(fastrand::u64(..), &fresh);
+        let inner = work.lane.inner.lock();
+        // Screening looked at what was covered then; whatever came since is for the store to check.
+        let known_head = work.screened;
+        let guard = match work.window {
+            None => Guard::Free,
+            Some(_) if inner.contended || known_head != inner.lane.head => Guard::Fingerprints,
+            Some(_) => Guard::Head,
+        };
+        Some(Append { lane: work.lane.id, known_head, guard, segment, now: self.engine.now().latest })
+    }
+
+    /// A segment is stored: remember it and wake consumers, before anybody is answered.
+    pub(crate) fn appended(
+        self: &Arc<Self>,
+        work: &Work,
+        appended: Appended,
+        segment: &NewSegment,
+        ids: Ids,
+    ) {
+        let count = segment.count();
+        {
+            let mut inner = work.lane.inner.lock();
+            let lane = &mut inner.lane;
+            lane.head = lane.head.max(appended.base + u64::from(count));
+            lane.written_at = lane.written_at.max(appended.created_at);
+            lane.greatest = lane.greatest.max(segment.greatest);
+            if work.window.is_some() {
+                inner.recent.insert(appended.base, &segment.fingerprints, ids, appended.created_at);
+                self.bound_dedupe(&mut inner.recent);
+            }
+        }
+        let stored = Segment {
+            base: appended.base,
+            count,
+            created_at: appended.created_at,
+            id: segment.id,
+            body: segment.body.clone(),
+        };
+        self.lanes.remember(&work.lane, stored);
+        self.lane_written(&work.lane);
+    }
+
+    /// Answer a lane's jobs and start it again if more waits.
+    fn finish(&self, work: Work, _appended: Option<Appended>) {
+        let Work { lane, jobs, slots, .. } = work;
+        let mut ids: Vec<(Uuid, bool)> = Vec::with_capacity(slots.len());
+        for (message, slot) in jobs.iter().flat_map(|j| &j.messages).zip(&slots) {
+            ids.push(match slot {
+                Slot::Fresh | Slot::Ask(_) => (message.id, false),
+                Slot::Known(original) => (*original, true),
+                Slot::SameAs(earlier) => (ids[*earlier].0, true),
+            });
+        }
+        let mut ids = ids.into_iter();
+        for job in jobs {
+            let answer = job
+                .messages
+                .iter()
+                .zip(ids.by_ref())
+                .map(|(m, (message_id, duplicate))| Pushed {
+                    transaction_id: m.transaction_id.clone(),
+                    message_id,
+                    lane: lane.id,
+                    duplicate,
+                })
+                .collect();
+            let _ = job.reply.send(Ok(answer));
+        }
+        self.next_in_lane(&lane);
+    }
+
+    fn next_in_lane(&self, lane: &Arc<LaneState>) {
+        let more = {
+            let mut inner = lane.inner.lock();
+            inner.pushing = !inner.waiting.is_empty();
+            inner.pushing
+        };
+        if more {
+            self.pushes().offer_urgent([lane.clone()]);
+        }
+    }
+
+    fn refuse_all(&self, open: Vec<Work>, refused: &Refused) -> Vec<Work> {
+        for work in open {
+            self.refuse(work, refused);
+        }
+        Vec::new()
+    }
+
+    fn refuse(&self, work: Work, refused: &Refused) {
+        for job in work.jobs {
+            let _ = job.reply.send(Err(PushFailure::Refused(refused.clone())));
+        }
+        self.next_in_lane(&work.lane);
+    }
+
+    fn lane_gone(self: &Arc<Self>, work: Work) {
+        self.lanes.forget(work.lane.id);
+        let mut jobs = work.jobs;
+        {
+            // Whoever still holds this lane and pushes to it later must be told the same.
+            let mut inner = work.lane.inner.lock();
+            jobs.extend(std::mem::take(&mut inner.waiting));
+            inner.pushing = false;
+        }
+        for job in jobs {
+            let _ = job.reply.send(Err(PushFailure::Gone(job.messages)));
+        }
+        self.stale_catalog();
+    }
+}
