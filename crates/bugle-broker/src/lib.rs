@@ -26,6 +26,7 @@ mod upkeep;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use bugle_store::{Engine, NAME_MAX, Now};
 
@@ -52,6 +53,28 @@ pub fn check_name(field: &str, name: &str) -> Result<(), Refused> {
     Ok(())
 }
 
+/// Queues of the system's own work the same but stay out of debug logs.
+fn is_system(queue: &str) -> bool {
+    queue.starts_with("__system_")
+}
+
+/// What a debug line needs, made only if it will be written.
+fn logged<T>(make: impl FnOnce() -> Option<T>) -> Option<T> {
+    if tracing::enabled!(tracing::Level::DEBUG) { make() } else { None }
+}
+
+fn log_pop(target: &PopTarget, answer: &PopAnswer, took: Duration) {
+    let (mode, queue) = match target {
+        PopTarget::Lane { queue, .. } => ("direct", &**queue),
+        PopTarget::Queue { queue } => ("queue", &**queue),
+        PopTarget::Filter { .. } => ("filtered", answer.lanes.first().map_or("", |lane| &*lane.queue)),
+    };
+    if !is_system(queue) {
+        let total_ms = took.as_secs_f64() * 1e3;
+        tracing::debug!(mode, queue, count = answer.count(), lanes = answer.lanes.len(), total_ms, "pop");
+    }
+}
+
 /// A running broker; clones share it.
 #[derive(Clone)]
 pub struct Broker(Arc<Inner>);
@@ -67,12 +90,24 @@ impl Broker {
 
     /// Push messages; one outcome per item, in order.
     pub async fn push(&self, items: Vec<PushItem>) -> Result<Vec<Pushed>, Refused> {
-        self.0.push(items).await
+        let queue = logged(|| items.iter().map(|item| item.queue.clone()).find(|queue| !is_system(queue)));
+        let answer = self.0.push(items).await;
+        if let (Some(queue), Ok(pushed)) = (queue, &answer) {
+            let duplicates = pushed.iter().filter(|p| p.duplicate).count();
+            tracing::debug!(%queue, count = pushed.len(), duplicates, "push");
+        }
+        answer
     }
 
     /// Pop messages. Dropping the future gives back what was claimed for it.
     pub async fn pop(&self, request: PopRequest) -> Result<PopAnswer, Refused> {
-        self.0.pop(request).await
+        let target = logged(|| Some(request.target.clone()));
+        let begun = Instant::now();
+        let answer = self.0.pop(request).await;
+        if let (Some(target), Ok(answer)) = (target, &answer) {
+            log_pop(&target, answer, begun.elapsed());
+        }
+        answer
     }
 
     /// Acknowledge messages; one outcome per item, in order.
