@@ -186,6 +186,12 @@ impl Plan {
     /// Shorten the claim to what fits into `bytes`, which the messages then use up.
     pub(super) fn cut_to(&mut self, bytes: &mut usize) {
         let segments = self.segments.as_deref().unwrap_or_default();
+        let most: usize = segments.iter().map(|s| s.body.len() + s.count as usize * MESSAGE_OVERHEAD).sum();
+        let whole = segments.last().is_some_and(|last| last.end() >= self.to);
+        if whole && most <= *bytes {
+            *bytes -= most;
+            return;
+        }
         let mut end = self.from;
         for popped in super::deliver::messages_in(segments, self.from, self.to) {
             let size = popped.message.payload.len() + MESSAGE_OVERHEAD;
