@@ -18,7 +18,7 @@ use crate::lanes::LaneState;
 use super::append::Work;
 
 /// Messages of others that are not read just to keep the fingerprints complete.
-const GAP: Offset = 4096;
+const GAP: Offset = 512;
 const GAP_BYTES: usize = 16 << 20;
 
 /// What screening says of one message.

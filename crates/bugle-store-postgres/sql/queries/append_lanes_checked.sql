@@ -23,7 +23,7 @@ WHERE l.bucket = $1 AND l.lane_id = s.lane_id
       WHEN 0 THEN true
       WHEN 1 THEN s.head = s.known
       ELSE s.head >= s.known AND NOT EXISTS (
-          SELECT
+          SELECT f.print
           FROM {schema}.segments g
           CROSS JOIN LATERAL unnest(g.fingerprints) WITH ORDINALITY AS f (print, n)
           WHERE g.bucket = $1 AND g.lane_id = s.lane_id
@@ -32,6 +32,7 @@ WHERE l.bucket = $1 AND l.lane_id = s.lane_id
                 WHERE p.bucket = $1 AND p.lane_id = s.lane_id AND p.base <= greatest(s.known, s.tail)
                 ORDER BY p.base DESC LIMIT 1), 0)
             AND g.base + f.n - 1 >= greatest(s.known, s.tail)
-            AND f.print = ANY (($9::bigint[])[s.a:s.b]))
+          INTERSECT -- hashed: the cost is the sum of both sides, not their product
+          SELECT unnest(($9::bigint[])[s.a:s.b]))
       END
 RETURNING l.lane_id, s.head, s.stamp
