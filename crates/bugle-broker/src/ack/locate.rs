@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use bugle_store::{Cursor, Find, Message, Offset, Timestamp, fingerprint};
+use bugle_store::{Cursor, Find, Message, Offset, Timestamp, fingerprint, uuid_v7};
 
 use crate::api::Refused;
 use crate::inner::Inner;
@@ -72,8 +72,30 @@ impl Inner {
                 }
             }
         }
+        self.locate_in_memory(&sought, &mut located).await?;
         self.locate_by_fingerprint(&sought, &mut located).await?;
         Ok(located)
+    }
+
+    /// Ids that the fingerprints in memory know; the others may still be in the store.
+    async fn locate_in_memory(&self, sought: &[Sought], located: &mut [Located]) -> Result<(), Refused> {
+        for (s, located) in sought.iter().zip(located) {
+            let missing: Vec<&String> = s.ids.iter().filter(|id| located.offset(id).is_none()).collect();
+            if missing.is_empty() {
+                continue;
+            }
+            let candidates = remembered(&s.lane, &missing);
+            let wanted: Vec<_> = candidates.iter().map(|(_, at)| (s.lane.id, *at)).collect();
+            let messages = self.messages_at(&wanted).await?;
+            for (id, at) in candidates {
+                if let Some((message, created_at)) = messages.get(&(s.lane.id, at))
+                    && message.transaction() == id
+                {
+                    located.add(at, message.clone(), *created_at);
+                }
+            }
+        }
+        Ok(())
     }
 
     async fn locate_by_fingerprint(&self, sought: &[Sought], located: &mut [Located]) -> Result<(), Refused> {
@@ -115,4 +137,14 @@ impl Inner {
         }
         Ok(())
     }
+}
+
+/// Where ids may be, as far as the fingerprints in memory know.
+fn remembered(lane: &LaneState, ids: &[&String]) -> Vec<(String, Offset)> {
+    let inner = lane.inner.lock();
+    let candidates = |id: &&String| {
+        let found = inner.recent.candidates(fingerprint(id.as_bytes()), uuid_v7(id.as_bytes()));
+        found.into_iter().map(|at| ((*id).clone(), at)).collect::<Vec<_>>()
+    };
+    ids.iter().flat_map(candidates).collect()
 }
