@@ -80,15 +80,15 @@ impl Inner {
             self.seal(queue, lane, &mut bundle.messages)?;
         }
         let mut waiting = Vec::with_capacity(bundles.len());
-        for (mut bundle, (queue, lane)) in bundles.into_iter().zip(routes) {
+        for (mut bundle, (_, lane)) in bundles.into_iter().zip(routes) {
             let (reply, answer) = oneshot::channel();
             let job = PushJob { messages: std::mem::take(&mut bundle.messages), reply };
             self.enqueue(&lane, job)?;
-            waiting.push((bundle, queue, lane, answer));
+            waiting.push((bundle, lane, answer));
         }
         let mut gone = Vec::new();
         let mut failed = None;
-        for (mut bundle, queue, lane, answer) in waiting {
+        for (mut bundle, lane, answer) in waiting {
             match answer.await.unwrap_or_else(|_| Err(PushFailure::Refused(lost_worker()))) {
                 Ok(pushed) => {
                     for (position, pushed) in bundle.positions.iter().zip(pushed) {
@@ -96,7 +96,7 @@ impl Inner {
                     }
                 }
                 Err(PushFailure::Gone(messages)) => {
-                    bundle.messages = self.unseal(&queue, &lane, messages);
+                    bundle.messages = self.unseal(&lane, messages);
                     gone.push(bundle);
                 }
                 Err(PushFailure::Refused(refused)) => failed = Some(refused),
@@ -181,7 +181,7 @@ impl Inner {
     }
 
     /// Undo [`Self::seal`] for messages that must go to another incarnation of their lane.
-    fn unseal(&self, _queue: &Queue, lane: &LaneState, mut messages: Vec<Message>) -> Vec<Message> {
+    fn unseal(&self, lane: &LaneState, mut messages: Vec<Message>) -> Vec<Message> {
         for message in messages.iter_mut().filter(|m| m.encrypted) {
             if let Ok(plain) = self.keyring.decrypt(&message.payload, lane.id.0.as_bytes()) {
                 message.payload = plain.into();

@@ -116,7 +116,7 @@ impl Inner {
             match outcome {
                 Ok(appended) => {
                     self.appended(&work, appended, &segment, ids);
-                    self.finish(work, Some(appended));
+                    self.finish(work);
                 }
                 Err(AppendError::Moved(lane)) => {
                     work.lane.correct(&lane, work.tries > 1);
@@ -138,13 +138,13 @@ impl Inner {
     /// deleted meanwhile, and a duplicate of something deleted would be a lost message.
     async fn finish_known(self: &Arc<Self>, known: Vec<Work>) {
         if known.is_empty() || self.engine.exclusive() {
-            return known.into_iter().for_each(|work| self.finish(work, None));
+            return known.into_iter().for_each(|work| self.finish(work));
         }
         let batch = known.iter().map(|work| Load::Lane(work.lane.id, QUEUE_MODE.into())).collect();
         match self.watch(self.engine.load(batch).await) {
             Ok(found) => {
                 for (work, found) in known.into_iter().zip(found) {
-                    if found.is_empty() { self.lane_gone(work) } else { self.finish(work, None) }
+                    if found.is_empty() { self.lane_gone(work) } else { self.finish(work) }
                 }
             }
             Err(refused) => drop(self.refuse_all(known, &refused)),
@@ -232,7 +232,7 @@ impl Inner {
     }
 
     /// Answer a lane's jobs and start it again if more waits.
-    fn finish(&self, work: Work, _appended: Option<Appended>) {
+    fn finish(&self, work: Work) {
         let Work { lane, jobs, slots, .. } = work;
         let mut ids: Vec<(Uuid, bool)> = Vec::with_capacity(slots.len());
         for (message, slot) in jobs.iter().flat_map(|j| &j.messages).zip(&slots) {
