@@ -21,75 +21,99 @@ pub(crate) struct AnswerReader<'r> {
 
 /// One message of an answer.
 #[derive(Default)]
-struct Message<'a> {
-    receipt: Receipt<'a>,
+pub(crate) struct Message<'a> {
+    pub(crate) receipt: Receipt<'a>,
     lane_name: &'a [u8],
-    identity: Option<Identity>,
+    /// Which message the payload says it is; none when it cannot be read.
+    pub(crate) identity: Option<Identity>,
+}
+
+impl Message<'_> {
+    /// Whether id and lane are those this message was pushed with.
+    pub(crate) fn genuine(&self, content: &Content, lane: u32, number: u64) -> bool {
+        let id = self.receipt.transaction;
+        let id = id.get(1..id.len().saturating_sub(1)).unwrap_or_default();
+        content.owns_id(id, lane, number) && is_lane_name(self.lane_name, lane)
+    }
+}
+
+/// Hands each message of a pop answer to `visit`, in order.
+pub(crate) fn each_message<'a>(
+    body: &'a [u8],
+    content: &Content,
+    auto_ack: bool,
+    mut visit: impl FnMut(Message<'a>),
+) -> Result<(), Malformed> {
+    let mut cursor = Cursor::new(body);
+    cursor.open_object()?;
+    while let Some(key) = cursor.next_key()? {
+        if key != b"messages" {
+            cursor.value()?;
+            continue;
+        }
+        cursor.open_array()?;
+        while cursor.next_element()? {
+            visit(read_message(&mut cursor, content, auto_ack)?);
+        }
+    }
+    Ok(())
+}
+
+fn read_message<'a>(
+    cursor: &mut Cursor<'a>,
+    content: &Content,
+    auto_ack: bool,
+) -> Result<Message<'a>, Malformed> {
+    let mut message = Message::default();
+    cursor.open_object()?;
+    while let Some(key) = cursor.next_key()? {
+        match key {
+            b"transactionId" => message.receipt.transaction = cursor.value()?,
+            b"partitionId" => message.receipt.partition = cursor.value()?,
+            b"leaseId" => message.receipt.lease = cursor.value()?,
+            b"partition" => message.lane_name = cursor.value()?,
+            b"data" => {
+                // A damaged payload must not end the walk: skim the whole value first, then look inside.
+                let data = cursor.value()?;
+                message.identity = content.read(&mut Cursor::new(data)).ok();
+            }
+            _ => drop(cursor.value()?),
+        }
+    }
+    let Receipt { transaction, partition, lease } = message.receipt;
+    let leased = auto_ack || (lease.len() > 2 && lease[0] == b'"');
+    if transaction.is_empty() || partition.is_empty() || !leased { Err(Malformed) } else { Ok(message) }
 }
 
 impl AnswerReader<'_> {
     /// The number of messages in the answer.
     pub(crate) fn read(&mut self, body: &[u8]) -> Result<u64, Malformed> {
-        let mut cursor = Cursor::new(body);
-        let mut count = 0;
         let mut last = Receipt::default();
-        cursor.open_object()?;
-        while let Some(key) = cursor.next_key()? {
-            if key != b"messages" {
-                cursor.value()?;
-                continue;
-            }
-            cursor.open_array()?;
-            while cursor.next_element()? {
-                let message = self.message(&mut cursor)?;
-                count += 1;
-                self.book(&message);
-                match self.ack {
-                    AckStyle::All => body::ack_item(self.out, &message.receipt),
-                    AckStyle::Last => {
-                        if count > 1 && last.partition != message.receipt.partition {
-                            body::ack_item(self.out, &last);
-                        }
-                        last = message.receipt;
+        let mut count = 0;
+        let (content, auto_ack) = (self.content, self.auto_ack);
+        each_message(body, content, auto_ack, |message| {
+            count += 1;
+            self.book(&message);
+            match self.ack {
+                AckStyle::All => body::ack_item(self.out, &message.receipt),
+                AckStyle::Last => {
+                    if count > 1 && last.partition != message.receipt.partition {
+                        body::ack_item(self.out, &last);
                     }
+                    last = message.receipt;
                 }
             }
-        }
+        })?;
         if count > 0 && self.ack == AckStyle::Last {
             body::ack_item(self.out, &last);
         }
         Ok(count)
     }
 
-    fn message<'a>(&self, cursor: &mut Cursor<'a>) -> Result<Message<'a>, Malformed> {
-        let mut message = Message::default();
-        cursor.open_object()?;
-        while let Some(key) = cursor.next_key()? {
-            match key {
-                b"transactionId" => message.receipt.transaction = cursor.value()?,
-                b"partitionId" => message.receipt.partition = cursor.value()?,
-                b"leaseId" => message.receipt.lease = cursor.value()?,
-                b"partition" => message.lane_name = cursor.value()?,
-                b"data" => {
-                    // A damaged payload must not end the walk: skim the whole value first, then look inside.
-                    let data = cursor.value()?;
-                    message.identity = self.content.read(&mut Cursor::new(data)).ok();
-                }
-                _ => drop(cursor.value()?),
-            }
-        }
-        let Receipt { transaction, partition, lease } = message.receipt;
-        let leased = self.auto_ack || (lease.len() > 2 && lease[0] == b'"');
-        if transaction.is_empty() || partition.is_empty() || !leased { Err(Malformed) } else { Ok(message) }
-    }
-
     fn book(&mut self, message: &Message<'_>) {
         let Some(identity) = message.identity else { return self.ledger.unreadable() };
         let Identity { lane, number, .. } = identity;
-        let id = message.receipt.transaction;
-        let id = id.get(1..id.len().saturating_sub(1)).unwrap_or_default();
-        let genuine = self.content.owns_id(id, lane, number) && is_lane_name(message.lane_name, lane);
-        self.ledger.receive(identity, genuine, self.answer);
+        self.ledger.receive(identity, message.genuine(self.content, lane, number), self.answer);
         if self.claimed.last().is_none_or(|(last, _)| *last != lane) {
             self.claimed.push((lane, number));
         }

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use anyhow::{Result, ensure};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::cli_wait::{CapacityArgs, IdleArgs, WakeArgs};
+
 /// Load generator for servers speaking the `/api/v1` queue protocol.
 #[derive(Debug, Clone, Parser)]
 #[command(name = "bugle-bench", version)]
@@ -21,6 +23,12 @@ pub enum Command {
     Push(PushArgs),
     /// Fill a queue, then measure claim and ack, and check every message that comes back.
     Pop(PopArgs),
+    /// Push at a fixed rate to waiting consumers and time each delivery.
+    Wake(WakeArgs),
+    /// Let many consumers wait for nothing and see what that costs.
+    Idle(IdleArgs),
+    /// Both of these for a fixed list of sizes, as a markdown table.
+    Capacity(CapacityArgs),
 }
 
 /// Options that mean the same in every command.
@@ -64,10 +72,7 @@ pub struct Common {
 impl Common {
     /// The queue to use, checked to need no escaping in a path or in JSON.
     pub(crate) fn queue_name(&self) -> Result<String> {
-        let name = self.queue.clone().unwrap_or_else(|| format!("bench-{:08x}", fastrand::u32(..)));
-        let plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'));
-        ensure!(plain && !name.is_empty(), "--queue: only letters, digits, '-', '_' and '.' are allowed");
-        Ok(name)
+        plain_name(self.queue.clone().unwrap_or_else(|| format!("bench-{:08x}", fastrand::u32(..))))
     }
 
     /// The processes whose cost is reported: those asked for and, last, the generator itself.
@@ -83,6 +88,13 @@ impl Common {
         ensure!(seconds_ok(self.timeout_seconds), "--timeout-seconds must be above 0 and at most a day");
         Ok(())
     }
+}
+
+/// Refuses names that would need escaping in a path or in JSON.
+pub(crate) fn plain_name(name: String) -> Result<String> {
+    let plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'));
+    ensure!(plain && !name.is_empty(), "--queue: only letters, digits, '-', '_' and '.' are allowed");
+    Ok(name)
 }
 
 /// True for a time span a run can wait for.

@@ -59,12 +59,42 @@ impl Target {
     }
 
     pub(crate) fn connection(&self) -> Connection {
+        self.connection_with(64 << 10, 16 << 10)
+    }
+
+    /// A connection that holds next to nothing while it waits: thousands of them stand open at once.
+    pub(crate) fn waiting_connection(&self) -> Connection {
+        self.connection_with(0, 1 << 10)
+    }
+
+    fn connection_with(&self, capacity: usize, read_ahead: usize) -> Connection {
         Connection {
             target: self.clone(),
             stream: None,
-            input: Vec::with_capacity(64 << 10),
+            input: Vec::with_capacity(capacity),
+            read_ahead,
             decoded: Vec::new(),
         }
+    }
+
+    /// Host and port to connect to.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// The whole URL of a path, for transports that send it in parts.
+    pub(crate) fn absolute(&self, path: &str) -> String {
+        format!("http://{}{}{path}", self.address, self.base)
+    }
+
+    /// The value of the authorization header, if there is one.
+    pub(crate) fn authorization(&self) -> Option<&str> {
+        self.authorization.strip_prefix("Authorization: ").map(str::trim_end)
+    }
+
+    /// How long a request may take.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.timeout
     }
 }
 
@@ -137,6 +167,8 @@ pub(crate) struct Connection {
     target: Target,
     stream: Option<TcpStream>,
     input: Vec<u8>,
+    /// Room for one read.
+    read_ahead: usize,
     decoded: Vec<u8>,
 }
 
@@ -214,7 +246,7 @@ impl Connection {
     async fn fill_to(&mut self, length: usize) -> Result<(), Failure> {
         let stream = self.stream.as_mut().ok_or(Failure::Io)?;
         while self.input.len() < length {
-            self.input.reserve((length - self.input.len()).max(16 << 10));
+            self.input.reserve((length - self.input.len()).max(self.read_ahead));
             if stream.read_buf(&mut self.input).await.map_err(|_| Failure::Io)? == 0 {
                 return Err(Failure::Io);
             }

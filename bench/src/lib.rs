@@ -1,28 +1,47 @@
-//! A load generator for any server that speaks the `/api/v1` protocol over HTTP/1.1.
+//! A load generator for any server that speaks the `/api/v1` protocol over HTTP/1.1, and for waiters over HTTP/2.
 //!
 //! It usually shares two cores with the server and its database, so what it costs per message is noise in every figure it
 //! reports: requests are assembled by hand into reused buffers and answers are skimmed as bytes, never parsed into trees.
 
 mod cli;
+mod cli_wait;
 mod client;
 mod content;
 mod ids;
+mod postgres;
 mod probe;
+mod samples;
 mod scan;
+mod schedule;
 mod stats;
 
 mod body;
+mod correlate;
+mod h2c;
 mod verify;
 
 mod answer;
+mod gauge;
+mod line;
+mod observe;
+mod setup;
+mod waiters;
 
 mod drain;
 mod preload;
 
+mod consumer;
+mod producer;
+
+mod idle;
 mod pop;
 mod push;
+mod wake;
+
+mod capacity;
 
 pub use cli::{AckStyle, Cli, Command, Common, PopArgs, PopMode, PushArgs, Spread};
+pub use cli_wait::{CapacityArgs, IdleArgs, Reach, WakeArgs, Watch};
 
 use anyhow::Result;
 use serde_json::Value;
@@ -34,6 +53,8 @@ pub struct Outcome {
     pub json: Value,
     /// False when something was lost, doubled, reordered, damaged, or when nothing was measured at all.
     pub ok: bool,
+    /// Printed instead of the JSON by commands that make a table.
+    pub table: Option<String>,
 }
 
 /// Runs one command to its end.
@@ -44,6 +65,9 @@ pub async fn run(cli: Cli) -> Result<Outcome> {
             match cli.command {
                 Command::Push(args) => Box::pin(push::run(args)).await,
                 Command::Pop(args) => Box::pin(pop::run(args)).await,
+                Command::Wake(args) => Box::pin(wake::run(args)).await,
+                Command::Idle(args) => Box::pin(idle::run(args)).await,
+                Command::Capacity(args) => Box::pin(capacity::run(args)).await,
             }
         })
         .await

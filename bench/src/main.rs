@@ -1,4 +1,4 @@
-//! `bugle-bench`: prints one JSON line per run and fails when what was popped is not what was pushed.
+//! `bugle-bench`: prints one JSON line (or one table) per run and fails when what was popped is not what was pushed.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -18,6 +18,7 @@ fn measure() -> anyhow::Result<ExitCode> {
     // One thread on purpose: the generator shares the machine with the server it measures.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("runtime")?;
     let outcome = runtime.block_on(bugle_bench::run(cli))?;
-    writeln!(std::io::stdout(), "{}", outcome.json)?;
+    let line = outcome.table.unwrap_or_else(|| outcome.json.to_string());
+    writeln!(std::io::stdout(), "{line}")?;
     Ok(if outcome.ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

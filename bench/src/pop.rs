@@ -74,7 +74,7 @@ pub(crate) async fn run(args: PopArgs) -> Result<Outcome> {
     if let (Value::Object(report), Value::Object(verdict)) = (&mut json, result.verdict.json()) {
         report.extend(verdict);
     }
-    Ok(Outcome { json, ok: result.verdict.ok() && counters.messages > 0 })
+    Ok(Outcome { json, ok: result.verdict.ok() && counters.messages > 0, table: None })
 }
 
 /// How many messages last for the window, measured by draining a small queue of the same shape.

@@ -30,6 +30,23 @@ pub(crate) fn cpu(pids: &[u32]) -> Result<CpuSnapshot> {
         .map(CpuSnapshot)
 }
 
+impl CpuSnapshot {
+    /// Microseconds of CPU each process tree has used since an earlier snapshot of the same processes.
+    pub(crate) fn since(&self, before: &Self) -> Vec<u64> {
+        self.0.iter().zip(&before.0).map(|((_, end), (_, start))| end.saturating_sub(*start)).collect()
+    }
+}
+
+/// Resident memory of a process, if it can be read.
+pub(crate) fn rss_kib(pid: u32) -> Option<u64> {
+    status_field(pid, "VmRSS:")
+}
+
+/// Open descriptors of a process, if they may be counted.
+pub(crate) fn descriptors(pid: u32) -> Option<u64> {
+    Some(fs::read_dir(format!("/proc/{pid}/fd")).ok()?.count() as u64)
+}
+
 /// What each process cost between two snapshots, and the memory it has now.
 pub(crate) fn usage(before: &CpuSnapshot, after: &CpuSnapshot, messages: u64) -> Vec<Value> {
     let table = processes();

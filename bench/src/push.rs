@@ -103,7 +103,7 @@ pub(crate) async fn run(args: PushArgs) -> Result<Outcome> {
         "processes": probe::usage(&before, &after, total.messages),
         "fdatasync_ms": crate::stats::round(fdatasync),
     });
-    Ok(Outcome { json, ok: total.messages > 0 })
+    Ok(Outcome { json, ok: total.messages > 0, table: None })
 }
 
 async fn produce(load: Rc<Load>, first_lane: u32) -> Result<Counters> {

@@ -1,12 +1,9 @@
 //! The generator against a server that keeps its promises, and against one that breaks them one at a time.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests are not in a test function")]
-
-mod fake;
-
 use bugle_bench::{Cli, Outcome, run};
 use clap::Parser;
-use fake::Fault;
+
+use crate::fake::{self, Fault};
 
 async fn bench(url: &str, arguments: &str) -> Outcome {
     let directory = std::env::temp_dir();

@@ -3,11 +3,14 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
+use bytes::Bytes;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::time::{Duration, Instant};
 
-/// The promise to break, always at message number 5 of lane `p1`.
+/// The promise to break, mostly at message number 5 of lane `p1`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     None,
@@ -24,7 +27,12 @@ pub(crate) enum Fault {
     FailAck,
     PushStatus200,
     NoLeaseId,
+    /// Connections that begin with HTTP/2 are closed.
+    NoHttp2,
 }
+
+/// Streams allowed on one HTTP/2 connection.
+pub(crate) const MAX_STREAMS: u32 = 4;
 
 #[derive(Clone)]
 struct Message {
@@ -47,6 +55,10 @@ struct Queue {
 
 pub(crate) struct Server {
     fault: Fault,
+    /// Changes with every push, for those who wait.
+    pushes: watch::Sender<u64>,
+    waiting: u64,
+    most_waiting: u64,
     queues: HashMap<String, Queue>,
     leases: u64,
     fault_used: bool,
@@ -56,7 +68,15 @@ pub(crate) struct Server {
 pub(crate) async fn start(fault: Fault) -> (String, Arc<Mutex<Server>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let server = Server { fault, queues: HashMap::new(), leases: 0, fault_used: false };
+    let server = Server {
+        fault,
+        pushes: watch::Sender::new(0),
+        waiting: 0,
+        most_waiting: 0,
+        queues: HashMap::new(),
+        leases: 0,
+        fault_used: false,
+    };
     let state = Arc::new(Mutex::new(server));
     let shared = Arc::clone(&state);
     tokio::spawn(async move {
@@ -68,6 +88,11 @@ pub(crate) async fn start(fault: Fault) -> (String, Arc<Mutex<Server>>) {
 }
 
 async fn serve(stream: TcpStream, state: Arc<Mutex<Server>>) {
+    // HTTP/2 begins with "PRI"; clients write it, as every head, in one piece.
+    let mut start = [0; 3];
+    if stream.peek(&mut start).await.unwrap_or(0) == 3 && &start == b"PRI" {
+        return serve_h2(stream, state).await;
+    }
     let mut stream = BufReader::new(stream);
     loop {
         let (mut request, mut length) = (String::new(), 0usize);
@@ -89,8 +114,12 @@ async fn serve(stream: TcpStream, state: Arc<Mutex<Server>>) {
         let mut body = vec![0; length];
         stream.read_exact(&mut body).await.unwrap();
         let path = request.split(' ').nth(1).unwrap().to_owned();
-        let (status, answer) = state.lock().unwrap().handle(&path, &body);
-        let text = if status == 204 { String::new() } else { answer.to_string() };
+        // A client that leaves while it waits is noticed, as it must be by a real server.
+        let (status, answer) = tokio::select! {
+            answer = respond(&state, &path, &body) => answer,
+            _ = stream.fill_buf() => return,
+        };
+        let text = text(status, answer);
         let head = format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\n\r\n", text.len());
         if stream.get_mut().write_all((head + &text).as_bytes()).await.is_err() {
             return;
@@ -98,7 +127,87 @@ async fn serve(stream: TcpStream, state: Arc<Mutex<Server>>) {
     }
 }
 
+async fn serve_h2(stream: TcpStream, state: Arc<Mutex<Server>>) {
+    if state.lock().unwrap().fault == Fault::NoHttp2 {
+        return;
+    }
+    let mut builder = h2::server::Builder::new();
+    let mut connection = builder.max_concurrent_streams(MAX_STREAMS).handshake(stream).await.unwrap();
+    while let Some(Ok((request, mut answering))) = connection.accept().await {
+        let state = Arc::clone(&state);
+        tokio::spawn(async move {
+            let path = request.uri().path_and_query().unwrap().to_string();
+            let (mut body, mut incoming) = (Vec::new(), request.into_body());
+            while let Some(Ok(piece)) = incoming.data().await {
+                body.extend_from_slice(&piece);
+            }
+            let (status, answer) = tokio::select! {
+                answer = respond(&state, &path, &body) => answer,
+                _ = std::future::poll_fn(|context| answering.poll_reset(context)) => return,
+            };
+            let text = text(status, answer);
+            let head = http::Response::builder().status(status).body(()).unwrap();
+            // The client may be gone, which is its right.
+            if let Ok(mut out) = answering.send_response(head, text.is_empty()) {
+                let _ = if text.is_empty() { Ok(()) } else { out.send_data(Bytes::from(text), true) };
+            }
+        });
+    }
+}
+
+fn text(status: u16, answer: Value) -> String {
+    match (status, answer) {
+        (204, _) => String::new(),
+        (_, Value::String(page)) => page,
+        (_, answer) => answer.to_string(),
+    }
+}
+
+/// Counts a waiting pop for as long as it waits.
+struct Waiting<'s>(&'s Mutex<Server>);
+
+impl<'s> Waiting<'s> {
+    fn new(state: &'s Mutex<Server>) -> Self {
+        let mut server = state.lock().unwrap();
+        server.waiting += 1;
+        server.most_waiting = server.most_waiting.max(server.waiting);
+        Self(state)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.lock().unwrap().waiting -= 1;
+    }
+}
+
+/// Answers a request; a pop with `wait=true` that finds nothing tries again after each push until its timeout.
+async fn respond(state: &Mutex<Server>, path: &str, body: &[u8]) -> (u16, Value) {
+    let mut pushes = state.lock().unwrap().pushes.subscribe();
+    let timeout = path.split_once("wait=true&timeout=").map(|(_, rest)| {
+        let digits = rest.split('&').next().unwrap().parse().unwrap();
+        Duration::from_millis(digits)
+    });
+    let deadline = Instant::now() + timeout.unwrap_or_default();
+    let _waiting = timeout.map(|_| Waiting::new(state));
+    loop {
+        pushes.mark_unchanged();
+        let answer = state.lock().unwrap().handle(path, body);
+        if answer.0 != 204 || timeout.is_none() {
+            return answer;
+        }
+        if tokio::time::timeout_at(deadline, pushes.changed()).await.is_err() {
+            return answer;
+        }
+    }
+}
+
 impl Server {
+    /// The most pops that ever waited at once.
+    pub(crate) fn most_waiting(&self) -> u64 {
+        self.most_waiting
+    }
+
     /// Messages stored in each lane of a queue.
     pub(crate) fn lane_sizes(&self, queue: &str) -> Vec<usize> {
         self.queues[queue].lanes.values().map(Vec::len).collect()
@@ -107,6 +216,9 @@ impl Server {
     fn handle(&mut self, path: &str, body: &[u8]) -> (u16, Value) {
         let (route, query) = path.split_once('?').unwrap_or((path, ""));
         let query: HashMap<&str, &str> = query.split('&').filter_map(|p| p.split_once('=')).collect();
+        if route == "/metrics/prometheus" {
+            return (200, Value::String(format!("bugle_waiters {}\n", self.waiting)));
+        }
         let parts: Vec<&str> = route.split('/').skip(3).collect();
         let json = || serde_json::from_slice::<Value>(body).expect("request bodies are JSON");
         match parts.as_slice() {
@@ -134,6 +246,7 @@ impl Server {
         let mut results = Vec::new();
         for (index, item) in body["items"].as_array().unwrap().iter().enumerate() {
             self.store(item);
+            self.pushes.send_modify(|count| *count += 1);
             results.push(json!({"index": index, "transaction_id": item["transactionId"], "status": "queued",
                 "message_id": "m", "partition_id": item["partition"], "trace_id": null, "queueName": item["queue"]}));
         }
