@@ -221,7 +221,7 @@ fn occurs(shared: &Shared, pending: &Pending, from: Offset, prints: &[u64]) -> R
     if reached(&found) {
         return Ok(true);
     }
-    find_older(&older, pending.uid, prints, &mut found)
+    find_older(&older, pending.uid, &(from..pending.lane.head), prints, &mut found)
         .map_err(|e| Unavailable::new(format!("looking up fingerprints: {e}")))?;
     Ok(reached(&found))
 }

@@ -5,7 +5,7 @@
 use bugle_store::Offset;
 use bytes::BufMut;
 
-use crate::table::{self, Shape, Table, mix};
+use crate::table::{self, Look, Shape, mix};
 
 /// Entries: fingerprint, uid, offset, all big-endian and all key.
 pub(crate) const PRINTS: Shape = Shape { kind: 2, entry_len: 24, key_len: 24 };
@@ -74,7 +74,7 @@ impl Prints {
 }
 
 /// Offsets at which `print` occurs in the lane, from a sealed file's table.
-pub(crate) fn find_in(table: &Table, uid: u64, print: u64, out: &mut Vec<Offset>) -> std::io::Result<()> {
+pub(crate) fn find_in(table: &Look<'_>, uid: u64, print: u64, out: &mut Vec<Offset>) -> std::io::Result<()> {
     if !table.may_contain(mix(print, uid)) {
         return Ok(());
     }

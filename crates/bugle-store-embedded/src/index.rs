@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -138,16 +139,9 @@ impl Sealed {
 
     /// As [`MemFile::run`].
     fn run(&self, uid: u64, offset: Offset, to: Offset, most: usize) -> io::Result<Vec<Entry>> {
-        if !self.segments.may_contain(uid) {
-            return Ok(Vec::new());
-        }
-        let Some(found) = self.segments.at_or_below(&segment_key(uid, offset))? else {
+        let Some(first) = self.at_or_below(uid, offset)?.filter(|entry| entry.end() > offset) else {
             return Ok(Vec::new());
         };
-        let (owner, first) = decode_entry(&found)?;
-        if owner != uid || first.end() <= offset {
-            return Ok(Vec::new());
-        }
         if most == 1 || first.end() >= to {
             return Ok(vec![first]);
         }
@@ -164,6 +158,37 @@ impl Sealed {
         Ok(out)
     }
 
+    /// The last segment of a lane in this file that begins at or below `offset`.
+    fn at_or_below(&self, uid: u64, offset: Offset) -> io::Result<Option<Entry>> {
+        let segments = self.segments.look()?;
+        if !segments.may_contain(uid) {
+            return Ok(None);
+        }
+        let Some(found) = segments.at_or_below(&segment_key(uid, offset))? else { return Ok(None) };
+        let (owner, entry) = decode_entry(&found)?;
+        Ok((owner == uid).then_some(entry))
+    }
+
+    /// Whether the file may hold a segment of a lane in this range: its last one that begins in or below the range
+    /// reaches into it.
+    fn holds(&self, uid: u64, range: &Range<Offset>) -> io::Result<bool> {
+        let Some(last) = range.end.checked_sub(1).filter(|last| *last >= range.start) else {
+            return Ok(false);
+        };
+        Ok(self.at_or_below(uid, last)?.is_some_and(|entry| entry.end() > range.start))
+    }
+
+    /// Bytes of memory that [`Self::release`] gives back.
+    pub(crate) fn filter_bytes(&self) -> usize {
+        self.prints.footer_len()
+    }
+
+    /// Keep the filter of the fingerprints out of memory. Those of the segments stay: reading needs them for every file,
+    /// and they are small.
+    pub(crate) fn release(&self) {
+        self.prints.release();
+    }
+
     /// Visit (uid, entry) in order from a key on until told to stop.
     pub(crate) fn visit_from(
         &self,
@@ -172,7 +197,7 @@ impl Sealed {
         mut visit: impl FnMut(u64, Entry) -> bool,
     ) -> io::Result<()> {
         let mut malformed = false;
-        self.segments.visit_from(&segment_key(uid, base), |bytes| match decode_entry(bytes) {
+        self.segments.look()?.visit_from(&segment_key(uid, base), |bytes| match decode_entry(bytes) {
             Ok((uid, entry)) => visit(uid, entry),
             Err(_) => {
                 malformed = true;
@@ -230,9 +255,15 @@ impl Older {
         Ok(Vec::new())
     }
 
-    fn find(&self, uid: u64, print: u64, out: &mut Vec<Offset>) -> io::Result<()> {
-        self.frozen.iter().for_each(|mem| mem.prints.find(uid, print, out));
-        self.sealed.iter().try_for_each(|sealed| find_in(&sealed.prints, uid, print, out))
+    /// Keep the filters of the newest files in memory, at most `most` bytes of them; they are asked most.
+    pub(crate) fn bound_filters(sealed: &[Arc<Sealed>], most: usize) {
+        let mut used = 0;
+        for file in sealed.iter().rev() {
+            used += file.filter_bytes();
+            if used > most {
+                file.release();
+            }
+        }
     }
 }
 
@@ -255,15 +286,27 @@ impl Index {
     }
 }
 
-/// Add what older files know, then sort and remove doubles.
+/// Add what older files know of a range of the lane, then sort and remove doubles. Offsets outside of it may be among
+/// the found.
 pub(crate) fn find_older(
     older: &Older,
     uid: u64,
+    range: &Range<Offset>,
     prints: &[u64],
     found: &mut [Vec<Offset>],
 ) -> io::Result<()> {
-    for (print, out) in prints.iter().zip(found) {
-        older.find(uid, *print, out)?;
+    for mem in &older.frozen {
+        prints.iter().zip(&mut *found).for_each(|(print, out)| mem.prints.find(uid, *print, out));
+    }
+    for sealed in older.sealed.iter() {
+        if sealed.holds(uid, range)? {
+            let table = sealed.prints.look()?;
+            for (print, out) in prints.iter().zip(&mut *found) {
+                find_in(&table, uid, *print, out)?;
+            }
+        }
+    }
+    for out in found {
         out.sort_unstable();
         out.dedup();
     }

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use bugle_store::Offset;
 
 use crate::checkpoint;
-use crate::index::{Entry, Sealed};
+use crate::index::{Entry, Older, Sealed};
 use crate::log::{free_name, index_name, log_name, prints_name};
 use crate::shared::{Evacuation, ReplayStart, Shared};
 
@@ -37,6 +37,7 @@ fn seal_all(shared: &Shared) -> io::Result<()> {
             let older = &mut core.index.older;
             let mut files = older.sealed.to_vec();
             files.push(sealed);
+            Older::bound_filters(&files, shared.options.filter_bytes);
             older.sealed = Arc::new(files);
             older.frozen.remove(0);
         }

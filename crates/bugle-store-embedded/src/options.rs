@@ -22,6 +22,8 @@ pub struct EmbeddedOptions {
     pub file_segments: usize,
     /// Most fingerprints of one log file; see `file_segments`.
     pub file_fingerprints: usize,
+    /// Filters of fingerprints kept in memory, in bytes; those of the oldest files are read when they are needed.
+    pub filter_bytes: usize,
     /// Emptied log files kept for reuse, so that they need not be zeroed again.
     pub recycle: usize,
     /// Whether files are prepared, sealed, checkpointed and reclaimed by threads of their own. Without, the writer does
@@ -41,6 +43,7 @@ impl EmbeddedOptions {
             pending_calls: 1024,
             file_segments: 512 << 10,
             file_fingerprints: 512 << 10,
+            filter_bytes: 48 << 20,
             recycle: 4,
             background: true,
         }

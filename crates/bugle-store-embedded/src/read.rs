@@ -190,7 +190,7 @@ pub(crate) fn find(shared: &Shared, query: &Find) -> io::Result<Vec<Found>> {
         let found = core.index.find_active(state.uid, &query.fingerprints);
         (state.uid, range, state.oldest_at >= query.since, found, core.index.older.clone())
     };
-    find_older(&older, uid, &query.fingerprints, &mut found)?;
+    find_older(&older, uid, &range, &query.fingerprints, &mut found)?;
     let mut out = Vec::new();
     for (index, offsets) in found.into_iter().enumerate() {
         for offset in offsets.into_iter().filter(|offset| range.contains(offset)) {

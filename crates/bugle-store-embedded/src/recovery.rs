@@ -68,7 +68,7 @@ pub(crate) fn open(disk: Arc<dyn Disk>, options: EmbeddedOptions) -> Result<Reco
         }
         None => (ReplayStart { file: 0, seq: 1 }, 0),
     };
-    let sealed = open_sealed(&*disk, &listing, start)?;
+    let sealed = open_sealed(&*disk, &listing, start, options.filter_bytes)?;
     let mut replay = Replay::new(&*disk, state);
     for id in listing.logs.range(start.file..) {
         replay.file(*id)?;
@@ -155,6 +155,7 @@ fn open_sealed(
     disk: &dyn Disk,
     listing: &Listing,
     start: ReplayStart,
+    filter_bytes: usize,
 ) -> Result<Vec<Arc<Sealed>>, OpenError> {
     let mut sealed = Vec::new();
     for id in listing.logs.range(..start.file) {
@@ -164,6 +165,7 @@ fn open_sealed(
             None => rebuild(disk, log)?,
         };
         sealed.push(Arc::new(tables));
+        Older::bound_filters(&sealed, filter_bytes);
     }
     Ok(sealed)
 }

@@ -5,8 +5,8 @@ use std::ops::Bound;
 
 use bugle_store::{
     Aged, AgedLane, Answer, Append, AppendError, Appended, Commit, CommitError, Committed, Engine, Find,
-    Found, LaneCursor, LaneId, Load, Now, Offset, Position, Probe, Probed, Read, Segments, Store, Swap,
-    SwapError, Swapped, Trim, Unavailable,
+    Found, LaneCursor, LaneId, Load, Now, Offset, Position, Probe, Probed, Read, Segments, Store, Survey,
+    Surveyed, Swap, SwapError, Swapped, Trim, Unavailable, WrittenLane,
 };
 use tokio::sync::oneshot;
 
@@ -116,10 +116,20 @@ impl Store for EmbeddedStore {
         }))
     }
 
-    fn aged(&self, query: Aged) -> Answer<'_, Vec<AgedLane>> {
-        Box::pin(
-            async move { self.look_up(self.index_on_disk(), move |shared| read::aged(shared, &query)).await },
-        )
+    fn aged(&self, batch: Vec<Aged>) -> Answer<'_, Vec<Vec<AgedLane>>> {
+        Box::pin(async move {
+            let look = move |shared: &_| batch.iter().map(|query| read::aged(shared, query)).collect();
+            self.look_up(self.index_on_disk(), look).await
+        })
+    }
+
+    /// Goes through all queues, and in each only through what was written since. The only writer knows what it wrote
+    /// and has no need to ask again and again, so there is no index over all queues.
+    fn survey(&self, survey: Survey) -> Answer<'_, Surveyed> {
+        Box::pin(async move {
+            self.shared.check()?;
+            Ok(surveyed(&self.shared.core.read().state, &survey))
+        })
     }
 }
 
@@ -176,6 +186,23 @@ fn probe(state: &State, query: &Probe) -> Probed {
     let mut due = lanes.map(|uid| &state.lanes[uid]).filter(|lane| has_messages(lane, query));
     let lanes = due.by_ref().take(query.limit).map(|lane| lane_cursor(lane, &query.group)).collect();
     Probed { lanes, more: due.next().is_some() }
+}
+
+fn surveyed(state: &State, survey: &Survey) -> Surveyed {
+    let from = (survey.since, LaneId(uuid::Uuid::nil()));
+    let ids = state.queues.values().flat_map(|queue| queue.by_written.range(from..));
+    let lanes = ids.filter_map(|(_, id)| state.lane(*id)).map(|found| &found.lane);
+    let written = lanes.filter(|lane| lane.head > 0).map(|lane| WrittenLane {
+        id: lane.id,
+        queue: lane.queue,
+        head: lane.head,
+        written_at: lane.written_at,
+    });
+    let (written, more) = WrittenLane::first(written.collect(), survey.limit);
+    let again = survey.recheck.iter();
+    let rechecked =
+        again.filter_map(|(id, group)| state.lane(*id).map(|lane| lane_cursor(lane, group))).collect();
+    Surveyed { written, more, rechecked, catalog: state.version }
 }
 
 fn load(state: &State, what: &Load) -> Vec<LaneCursor> {

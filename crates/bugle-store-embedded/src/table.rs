@@ -1,12 +1,14 @@
 //! Sorted tables of fixed-size entries: what a sealed log file's index is on disk.
 //!
-//! Keys are big-endian, so that order is byte order. In memory stay one key per page (the fences) and a bloom filter;
-//! a look-up reads one page and checks its checksum.
+//! Keys are big-endian, so that order is byte order. A look-up needs one key per page (the fences) and a bloom filter, then
+//! reads one page and checks its checksum. Fences and filter can be released from memory: then every look-up loads them
+//! for itself, and checks them again.
 
 use std::io;
 use std::sync::Arc;
 
 use bytes::BufMut;
+use parking_lot::RwLock;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::codec::Fields;
@@ -41,8 +43,20 @@ pub(crate) struct Table {
     shape: Shape,
     salt: u64,
     entries: usize,
-    fences: Vec<u8>,
-    bloom: Vec<u8>,
+    bloom_len: usize,
+    footer: RwLock<Option<Arc<Footer>>>,
+}
+
+/// Fences and bloom filter, in one piece as they are in the file.
+struct Footer {
+    bytes: Box<[u8]>,
+    fences_len: usize,
+}
+
+/// A table and what a look-up in it needs.
+pub(crate) struct Look<'a> {
+    table: &'a Table,
+    footer: Arc<Footer>,
 }
 
 /// The bytes of a table. `entries` are sorted and concatenated; `members` go into the bloom filter.
@@ -94,59 +108,58 @@ impl Table {
             return Ok(None);
         }
         let Some((entries, bloom_len)) = check_header(&header, shape, log, salt) else { return Ok(None) };
-        let pages = entries.div_ceil(shape.per_page());
-        let fences_len = pages * shape.key_len;
-        let position = PAGE + (pages * PAGE_LEN) as u64;
-        if file.len()? != position + (fences_len + bloom_len + 8) as u64 {
+        let footer = RwLock::new(None);
+        let table = Self { name: name.to_owned(), file, shape, salt, entries, bloom_len, footer };
+        if table.file.len()? != table.footer_position() + (table.footer_len() + 8) as u64 {
             return Ok(None);
         }
-        let mut footer = vec![0; fences_len + bloom_len + 8];
-        read_exact(&*file, &mut footer, position)?;
-        let sum = footer.split_off(fences_len + bloom_len);
-        if sum != xxh3_64_with_seed(&footer, salt).to_le_bytes() {
-            return Ok(None);
-        }
-        let bloom = footer.split_off(fences_len);
-        Ok(Some(Self { name: name.to_owned(), file, shape, salt, entries, fences: footer, bloom }))
+        let Some(footer) = table.load()? else { return Ok(None) };
+        *table.footer.write() = Some(Arc::new(footer));
+        Ok(Some(table))
     }
 
-    /// Whether `member` may be in the table.
-    pub(crate) fn may_contain(&self, member: u64) -> bool {
-        let bits = (self.bloom.len() * 8) as u64;
-        bits > 0 && bloom_bits(member, bits).all(|bit| self.bloom[(bit / 8) as usize] & (1 << (bit % 8)) != 0)
+    fn pages(&self) -> usize {
+        self.entries.div_ceil(self.shape.per_page())
     }
 
-    /// The last entry whose key is not above `key`.
-    pub(crate) fn at_or_below(&self, key: &[u8]) -> io::Result<Option<Vec<u8>>> {
-        let Some(number) = self.page_of(key) else { return Ok(None) };
-        let page = self.page(number)?;
-        let entries = page.chunks_exact(self.shape.entry_len);
-        Ok(entries.take_while(|entry| &entry[..self.shape.key_len] <= key).last().map(<[u8]>::to_vec))
+    fn footer_position(&self) -> u64 {
+        PAGE + (self.pages() * PAGE_LEN) as u64
     }
 
-    /// Visit entries from `key` on, in order, until `visit` says no.
-    pub(crate) fn visit_from(&self, key: &[u8], mut visit: impl FnMut(&[u8]) -> bool) -> io::Result<()> {
-        let first = self.page_of(key).unwrap_or(0);
-        for number in first..self.entries.div_ceil(self.shape.per_page()) {
-            let page = self.page(number)?;
-            for entry in page.chunks_exact(self.shape.entry_len) {
-                if &entry[..self.shape.key_len] >= key && !visit(entry) {
-                    return Ok(());
-                }
-            }
-        }
-        Ok(())
+    /// Bytes in memory while the footer is not released.
+    pub(crate) fn footer_len(&self) -> usize {
+        self.pages() * self.shape.key_len + self.bloom_len
     }
 
-    /// The last page that starts at or below `key`.
-    fn page_of(&self, key: &[u8]) -> Option<usize> {
-        let fence = |n: usize| &self.fences[n * self.shape.key_len..(n + 1) * self.shape.key_len];
-        let (mut low, mut high) = (0, self.fences.len() / self.shape.key_len);
-        while low < high {
-            let middle = (low + high) / 2;
-            if fence(middle) <= key { low = middle + 1 } else { high = middle }
-        }
-        low.checked_sub(1)
+    /// Read fences and filter. `None` = damaged.
+    fn load(&self) -> io::Result<Option<Footer>> {
+        let len = self.footer_len();
+        let mut bytes = vec![0; len].into_boxed_slice();
+        let mut sum = [0; 8];
+        read_exact(&*self.file, &mut bytes, self.footer_position())?;
+        read_exact(&*self.file, &mut sum, self.footer_position() + len as u64)?;
+        let whole = sum == xxh3_64_with_seed(&bytes, self.salt).to_le_bytes();
+        Ok(whole.then_some(Footer { bytes, fences_len: len - self.bloom_len }))
+    }
+
+    /// Keep fences and filter out of memory from now on.
+    pub(crate) fn release(&self) {
+        self.footer.write().take();
+    }
+
+    /// Begin to look things up.
+    pub(crate) fn look(&self) -> io::Result<Look<'_>> {
+        let resident = self.footer.read().clone();
+        let footer = match resident {
+            Some(footer) => footer,
+            None => Arc::new(self.load()?.ok_or_else(|| self.damaged(self.footer_position()))?),
+        };
+        Ok(Look { table: self, footer })
+    }
+
+    fn damaged(&self, position: u64) -> io::Error {
+        let what = format!("damaged: {} at {position}: remove it while stopped, it is rebuilt", self.name);
+        io::Error::new(io::ErrorKind::InvalidData, what)
     }
 
     /// The entries of a page, checked.
@@ -156,13 +169,54 @@ impl Table {
         read_exact(&*self.file, &mut page, position)?;
         let sum = page_checksum(self.salt, number, &page[..PAGE_LEN - 4]);
         if page[PAGE_LEN - 4..] != sum.to_le_bytes() {
-            let what =
-                format!("damaged: {} at {position}: remove it while stopped, it is rebuilt", self.name);
-            return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+            return Err(self.damaged(position));
         }
         let per_page = self.shape.per_page();
         page.truncate((self.entries - number * per_page).min(per_page) * self.shape.entry_len);
         Ok(page)
+    }
+}
+
+impl Look<'_> {
+    /// Whether `member` may be in the table.
+    pub(crate) fn may_contain(&self, member: u64) -> bool {
+        let bloom = &self.footer.bytes[self.footer.fences_len..];
+        let bits = (bloom.len() * 8) as u64;
+        bits > 0 && bloom_bits(member, bits).all(|bit| bloom[(bit / 8) as usize] & (1 << (bit % 8)) != 0)
+    }
+
+    /// The last entry whose key is not above `key`.
+    pub(crate) fn at_or_below(&self, key: &[u8]) -> io::Result<Option<Vec<u8>>> {
+        let Some(number) = self.page_of(key) else { return Ok(None) };
+        let page = self.table.page(number)?;
+        let entries = page.chunks_exact(self.table.shape.entry_len);
+        Ok(entries.take_while(|entry| &entry[..self.table.shape.key_len] <= key).last().map(<[u8]>::to_vec))
+    }
+
+    /// Visit entries from `key` on, in order, until `visit` says no.
+    pub(crate) fn visit_from(&self, key: &[u8], mut visit: impl FnMut(&[u8]) -> bool) -> io::Result<()> {
+        let first = self.page_of(key).unwrap_or(0);
+        for number in first..self.table.pages() {
+            let page = self.table.page(number)?;
+            for entry in page.chunks_exact(self.table.shape.entry_len) {
+                if &entry[..self.table.shape.key_len] >= key && !visit(entry) {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The last page that starts at or below `key`.
+    fn page_of(&self, key: &[u8]) -> Option<usize> {
+        let key_len = self.table.shape.key_len;
+        let fence = |n: usize| &self.footer.bytes[n * key_len..(n + 1) * key_len];
+        let (mut low, mut high) = (0, self.footer.fences_len / key_len);
+        while low < high {
+            let middle = (low + high) / 2;
+            if fence(middle) <= key { low = middle + 1 } else { high = middle }
+        }
+        low.checked_sub(1)
     }
 }
 

@@ -17,6 +17,7 @@ fn options() -> EmbeddedOptions {
     options.file_size = 64 << 10;
     options.checkpoint_every = 256 << 10;
     options.cache_bytes = 0;
+    options.filter_bytes = 4 << 10;
     options.background = false;
     options
 }

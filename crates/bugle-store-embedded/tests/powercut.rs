@@ -22,6 +22,7 @@ fn options(background: bool) -> EmbeddedOptions {
     options.checkpoint_every = 48 << 10;
     options.cache_bytes = 8 << 10;
     options.recycle = 2;
+    options.filter_bytes = 1 << 10;
     options.background = background;
     options
 }

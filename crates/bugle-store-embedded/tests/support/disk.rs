@@ -1,5 +1,5 @@
 //! A disk in memory that behaves as badly as a disk may: what was not synced can be lost, torn and reordered at a power
-//! cut, and a sync can fail.
+//! cut, a sync can fail, and it can be full.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -39,6 +39,8 @@ struct World {
     held: u64,
     syncs: u64,
     locked: bool,
+    /// Most bytes in all files.
+    space: Option<usize>,
 }
 
 /// The disk.
@@ -77,6 +79,14 @@ impl World {
         if cut { Err(power_cut()) } else { Ok(()) }
     }
 
+    /// How many of the bytes to be written there is space for: a full disk takes the beginning and refuses the rest.
+    fn room_for(&self, inode: usize, position: usize, len: usize) -> usize {
+        let Some(space) = self.space else { return len };
+        let used: usize = self.names.values().map(|inode| self.inodes[*inode].seen.len()).sum();
+        let there = self.inodes[inode].seen.len();
+        (there + space.saturating_sub(used)).saturating_sub(position).min(len)
+    }
+
     fn inode(&self, name: &str) -> io::Result<usize> {
         self.alive()?;
         self.names.get(name).copied().ok_or_else(|| io::ErrorKind::NotFound.into())
@@ -109,6 +119,11 @@ impl MemDisk {
     /// Lose power now.
     pub(crate) fn cut_now(&self) {
         self.0.lock().off = true;
+    }
+
+    /// Let all files together have so many bytes from now on.
+    pub(crate) fn limit(&self, space: Option<usize>) {
+        self.0.lock().space = space;
     }
 
     /// Whether syncs of files fail from now on.
@@ -300,10 +315,15 @@ impl DiskFile for MemFile {
     fn write_at(&self, bytes: &[u8], position: u64) -> io::Result<()> {
         let mut world = self.world.lock();
         let cut = world.step()?;
+        let fits = world.room_for(self.inode, position as usize, bytes.len());
         let inode = &mut world.inodes[self.inode];
-        inode.pending.push((position as usize, bytes.to_vec()));
-        put(&mut inode.seen, position as usize, bytes);
-        if cut { Err(power_cut()) } else { Ok(()) }
+        inode.pending.push((position as usize, bytes[..fits].to_vec()));
+        put(&mut inode.seen, position as usize, &bytes[..fits]);
+        match cut {
+            true => Err(power_cut()),
+            false if fits < bytes.len() => Err(io::ErrorKind::StorageFull.into()),
+            false => Ok(()),
+        }
     }
 
     fn sync(&self) -> io::Result<()> {
