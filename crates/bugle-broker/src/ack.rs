@@ -19,6 +19,8 @@ use bugle_store::{Cursor, Group, LaneId, Load};
 use crate::api::{AckItem, Acked, LeaseToken, Refused};
 use crate::inner::Inner;
 use crate::lanes::LaneState;
+use crate::meters::WakeSource;
+use crate::news::News;
 use crate::semantics::lease;
 use crate::waiting::{Channel, Place};
 
@@ -84,7 +86,7 @@ impl Inner {
                 let load = vec![Load::Lane(lane, group.clone())];
                 let found = self.watch(self.engine.load(load).await)?.pop().unwrap_or_default();
                 match found.into_iter().next() {
-                    Some(found) => self.learn_lane(&found.lane),
+                    Some(found) => self.learn_lane(&found.lane, WakeSource::Local),
                     None => return Ok(Err("unresolvable: no such partition")),
                 }
             }
@@ -140,6 +142,10 @@ impl Inner {
             return;
         }
         entry.cursor = Some(next);
+        if more {
+            let (queue, lane, group) = (channel.queue, lane.id, channel.group.clone());
+            self.tell(News::Moved { queue, lane, group });
+        }
         if matches!(entry.place, Place::Claiming | Place::Ring) {
             return;
         }
@@ -149,7 +155,7 @@ impl Inner {
                 self.timers.clear(&(channel.no, lane.id));
                 drop(state);
                 if more {
-                    self.ring(channel, lane.id);
+                    self.ring(channel, lane.id, WakeSource::Local);
                 }
             }
             Err(at) => {

@@ -6,6 +6,7 @@ use bugle_store::{PutQueue, Queue, QueueId, QueueOptions};
 
 use crate::api::{Configure, Configured, Refused};
 use crate::inner::Inner;
+use crate::news::News;
 use crate::semantics::configure::{Merged, merge};
 
 const MAX_TRIES: u32 = 16;
@@ -21,6 +22,8 @@ impl Inner {
             match self.watch(self.engine.put_queue(queue).await)? {
                 PutQueue::Stored(queue) => {
                     let queue = self.catalog.learn(queue);
+                    self.options_changed(&queue);
+                    self.tell(News::Catalog);
                     return Ok(Configured {
                         queue_id: queue.id.0,
                         namespace: queue.namespace.clone(),
@@ -77,6 +80,7 @@ impl Inner {
         let Some(queue) = self.catalog.queue(name) else { return Ok(false) };
         let existed = self.watch(self.engine.delete_queue(queue.id).await)?;
         self.forget_queue(queue.id);
+        self.tell(News::Catalog);
         Ok(existed)
     }
 }

@@ -137,6 +137,21 @@ pub struct PopAnswer {
     pub store_unavailable: bool,
     /// What the broker chose, under `autopilot`.
     pub autopilot: Option<Autopilot>,
+    /// How it was served.
+    pub phases: Phases,
+}
+
+/// Where the time of a pop went. Pops that are served together share it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Phases {
+    /// Lanes it tried.
+    pub candidates: u32,
+    /// Finding them.
+    pub find: Duration,
+    /// Taking leases, and reading along with it.
+    pub lease: Duration,
+    /// Reading and assembling messages.
+    pub messages: Duration,
 }
 
 impl PopAnswer {

@@ -1,7 +1,8 @@
 //! Queues and groups as the broker knows them, and how they come to be.
 //!
-//! Reads are from memory. On a store that others write to as well, a look at the catalog that is older than a second
-//! asks for changes in the background, so that the cost follows traffic and is nothing while nothing happens.
+//! Reads are from memory. On a store that others write to as well, changes are told by hints and found by the floor; a
+//! request that finds the last look older than the floor's interval asks in the background, so that the cost follows
+//! traffic and is nothing while nothing happens.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,13 +14,19 @@ use bugle_store::{
     Engine, Group, GroupRecord, PutQueue, Queue, QueueId, QueueOptions, Snapshot, Timestamp, Unavailable,
 };
 
-const REFRESH_AFTER: Duration = Duration::from_secs(1);
-
 /// See the module.
 pub(crate) struct Catalog {
     engine: Arc<dyn Engine>,
     tables: RwLock<Tables>,
     refreshed: Mutex<Instant>,
+}
+
+/// What a refresh has brought.
+#[derive(Default)]
+pub(crate) struct Changes {
+    pub(crate) gone: Vec<QueueId>,
+    /// New, or with other options.
+    pub(crate) changed: Vec<Arc<Queue>>,
 }
 
 #[derive(Default)]
@@ -42,18 +49,18 @@ impl Catalog {
         Ok(catalog)
     }
 
-    /// Ask the store for changes. Answers the queues that are gone.
-    pub(crate) async fn refresh(&self) -> Result<Vec<QueueId>, Unavailable> {
+    /// Ask the store for changes.
+    pub(crate) async fn refresh(&self) -> Result<Changes, Unavailable> {
         let known = self.tables.read().version;
         let begun = Instant::now();
         *self.refreshed.lock() = begun;
         let Some(snapshot) = self.engine.snapshot((known > 0).then_some(known)).await? else {
-            return Ok(Vec::new());
+            return Ok(Changes::default());
         };
         Ok(self.install(snapshot, begun))
     }
 
-    fn install(&self, snapshot: Snapshot, begun: Instant) -> Vec<QueueId> {
+    fn install(&self, snapshot: Snapshot, begun: Instant) -> Changes {
         let mut fresh = Tables { version: snapshot.version, ..Tables::default() };
         for queue in snapshot.queues {
             fresh.add(Arc::new(queue));
@@ -63,21 +70,33 @@ impl Catalog {
         }
         let mut tables = self.tables.write();
         if fresh.version < tables.version {
-            return Vec::new();
+            return Changes::default();
         }
         fresh.keep_learned(&tables, begun);
         let gone = tables.by_id.keys().filter(|id| !fresh.by_id.contains_key(id)).copied().collect();
+        let known = |queue: &Queue| tables.by_id.get(&queue.id).is_some_and(|q| q.version == queue.version);
+        let changed = fresh.by_id.values().filter(|queue| !known(queue)).cloned().collect();
         *tables = fresh;
-        gone
+        Changes { gone, changed }
+    }
+
+    /// Version of the catalog as last read.
+    pub(crate) fn version(&self) -> u64 {
+        self.tables.read().version
+    }
+
+    /// The store said what the version is, without being asked for it.
+    pub(crate) fn looked(&self) {
+        *self.refreshed.lock() = Instant::now();
     }
 
     /// Whether a shared store should be asked for changes now; says yes to one caller at a time.
-    pub(crate) fn wants_refresh(&self) -> bool {
+    pub(crate) fn wants_refresh(&self, after: Duration) -> bool {
         if self.engine.exclusive() {
             return false;
         }
         let mut refreshed = self.refreshed.lock();
-        let due = refreshed.elapsed() > REFRESH_AFTER;
+        let due = refreshed.elapsed() > after;
         if due {
             *refreshed = Instant::now();
         }

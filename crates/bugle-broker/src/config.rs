@@ -25,6 +25,10 @@ pub struct BrokerConfig {
     pub calls_in_flight: (usize, usize),
     /// Woken waiters are claimed for before new pops.
     pub priority_dispatch: bool,
+    /// Pops that come together are served by one store call.
+    pub pop_batching: bool,
+    /// How often a server looks by itself for what nobody told it.
+    pub floor: FloorConfig,
     /// Lanes a claim tries before it gives up on a round.
     pub max_candidates: usize,
     /// Rounds after lanes were lost to somebody else.
@@ -49,6 +53,42 @@ pub struct BrokerConfig {
     pub lane_retention: Duration,
     /// Encryption keys; the first encrypts, all decrypt.
     pub encryption_keys: Vec<EncryptionKey>,
+}
+
+/// The floor under all hints: one look into the store for all waiting pops together.
+#[derive(Clone, Copy, Debug)]
+pub struct FloorConfig {
+    /// Interval without a healthy carrier.
+    pub base: Duration,
+    /// Interval while the last look found work.
+    pub active: Duration,
+    /// Longest interval without a healthy carrier.
+    pub max: Duration,
+    /// Looks in a row that find nothing before the interval grows.
+    pub threshold: u32,
+    /// What it grows by.
+    pub multiplier: f64,
+    /// Interval while a carrier is proven healthy.
+    pub with_carrier: Duration,
+    /// Look before claiming; without it every waiting pop asks for itself at each interval.
+    pub pending_check: bool,
+    /// At shorter intervals, while few keys are waited for, claim without looking first.
+    pub pending_check_from: Duration,
+}
+
+impl Default for FloorConfig {
+    fn default() -> Self {
+        Self {
+            base: Duration::from_millis(100),
+            active: Duration::from_millis(50),
+            max: Duration::from_secs(1),
+            threshold: 3,
+            multiplier: 2.0,
+            with_carrier: Duration::from_secs(15),
+            pending_check: true,
+            pending_check_from: Duration::from_millis(500),
+        }
+    }
 }
 
 /// A named AES-256 key.
@@ -80,6 +120,8 @@ impl Default for BrokerConfig {
             max_queued: 100_000,
             calls_in_flight: (2, 8),
             priority_dispatch: true,
+            pop_batching: true,
+            floor: FloorConfig::default(),
             max_candidates: 100,
             claim_rounds: 3,
             dedupe_memory: 96 << 20,

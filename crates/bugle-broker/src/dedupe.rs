@@ -3,7 +3,8 @@
 //! Fingerprints live in sorted runs that are merged like an LSM tree (8 bytes per id: half a fingerprint and an offset),
 //! the newest few in a list that is scanned. A hit is a *candidate*: the caller compares the stored id before it calls anything a duplicate. Offsets outside
 //! `covered()` must be looked up in the store. Runs remember the range of UUIDv7 ids in them, so that the ids of
-//! well-behaved producers skip all runs but the newest.
+//! well-behaved producers skip all runs but the newest, and the greatest UUIDv7 of all that is not in memory is kept, so
+//! that ids above it need no look-up although they come a little out of order.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -28,6 +29,10 @@ pub(crate) struct Recent {
     /// What this lane has added to the meter.
     metered: usize,
     covered: Range<Offset>,
+    /// Not smaller than any UUIDv7 below `covered` that is in no run.
+    unseen: Option<Uuid>,
+    /// End of what was shed: `covered` never begins below, also where a gap before it is filled later.
+    shed_to: Offset,
     /// Ranges known beyond a gap after `covered` (another server wrote in between).
     ahead: BTreeMap<Offset, Offset>,
     runs: VecDeque<Run>,
@@ -60,6 +65,11 @@ impl Ids {
         self.0 = Some(self.0.map_or((id, id), |(low, high)| (low.min(id), high.max(id))));
     }
 
+    /// The greatest one.
+    pub(crate) fn greatest(&self) -> Option<Uuid> {
+        self.0.map(|(_, high)| high)
+    }
+
     fn join(&mut self, other: Ids) {
         if let Some((low, high)) = other.0 {
             self.add(low);
@@ -77,16 +87,16 @@ impl Ids {
 }
 
 impl Recent {
-    /// Nothing known yet of a lane whose head is `head`.
-    pub(crate) fn starting_at(head: Offset, meter: &Meter) -> Self {
+    /// Nothing known yet of a lane whose head is `head`; no UUIDv7 below is above `greatest`.
+    pub(crate) fn starting_at(head: Offset, greatest: Option<Uuid>, meter: &Meter) -> Self {
         let mut recent = Self::default();
-        (recent.covered, recent.meter) = (head..head, meter.clone());
+        (recent.covered, recent.unseen, recent.meter) = (head..head, greatest, meter.clone());
         recent
     }
 
-    /// Forget everything: the lane's head is `head`.
-    pub(crate) fn start_over(&mut self, head: Offset) {
-        *self = Self::starting_at(head, &self.meter);
+    /// Forget everything: the lane's head is `head`, and no UUIDv7 below is above `greatest`.
+    pub(crate) fn start_over(&mut self, head: Offset, greatest: Option<Uuid>) {
+        *self = Self::starting_at(head, greatest, &self.meter);
     }
 
     /// Bring the meter up to date.
@@ -100,6 +110,11 @@ impl Recent {
     /// Offsets whose ids are all known here.
     pub(crate) fn covered(&self) -> Range<Offset> {
         self.covered.clone()
+    }
+
+    /// Whether this id cannot be below `covered()` without being among the candidates here.
+    pub(crate) fn above_unseen(&self, id: Option<Uuid>) -> bool {
+        id.is_some() && id > self.unseen
     }
 
     /// Bytes used, roughly.
@@ -138,6 +153,12 @@ impl Recent {
             self.ahead.pop_first();
             self.covered.end = self.covered.end.max(to);
         }
+        self.uncover();
+    }
+
+    /// Keep what was shed out of `covered`.
+    fn uncover(&mut self) {
+        self.covered.start = self.covered.start.max(self.shed_to).min(self.covered.end);
     }
 
     /// Offsets whose id may be the one with this fingerprint (`id` if it is a UUIDv7), newest first.
@@ -165,7 +186,9 @@ impl Recent {
     /// Forget the oldest run to save memory; its ids must be looked up in the store from now on.
     pub(crate) fn shed(&mut self) -> bool {
         let Some(run) = self.runs.pop_front() else { return false };
-        self.covered.start = self.covered.start.max(run.to).min(self.covered.end);
+        self.unseen = self.unseen.max(run.ids.greatest());
+        self.shed_to = self.shed_to.max(run.to);
+        self.uncover();
         self.measure();
         true
     }
@@ -239,7 +262,7 @@ mod tests {
     }
 
     fn starting_at(head: Offset) -> Recent {
-        Recent::starting_at(head, &Meter::default())
+        Recent::starting_at(head, None, &Meter::default())
     }
 
     fn filled(count: u64) -> Recent {
@@ -289,7 +312,7 @@ mod tests {
     #[test]
     fn the_meter_counts_what_is_held() {
         let meter = Meter::default();
-        let mut recent = Recent::starting_at(0, &meter);
+        let mut recent = Recent::starting_at(0, None, &meter);
         let fps: Vec<u64> = (0..5000).map(fp).collect();
         recent.insert(0, &fps, Ids::default(), Timestamp(1));
         assert_eq!(meter.load(Ordering::Relaxed), recent.bytes());
@@ -332,5 +355,70 @@ mod tests {
         recent.insert(0, &[1 << 32, 2 << 32], ids, Timestamp::ZERO);
         assert_eq!(recent.candidates(1 << 32, Some(a)), [0]);
         assert!(recent.candidates(1 << 32, Some(c)).is_empty());
+    }
+
+    /// The UUIDv7s with these numbers.
+    fn v7(numbers: impl IntoIterator<Item = u128>) -> Ids {
+        let mut ids = Ids::default();
+        numbers.into_iter().for_each(|n| ids.add(Uuid::from_u128(n)));
+        ids
+    }
+
+    fn above_unseen(recent: &Recent, n: u128) -> bool {
+        recent.above_unseen(Some(Uuid::from_u128(n)))
+    }
+
+    #[test]
+    fn only_ids_above_all_that_is_not_in_memory_need_no_look_up() {
+        let mut recent = Recent::starting_at(50, Some(Uuid::from_u128(40)), &Meter::default());
+        assert!(above_unseen(&recent, 41));
+        assert!(!above_unseen(&recent, 40), "the greatest itself may be repeated");
+        assert!(!above_unseen(&recent, 39));
+        assert!(!recent.above_unseen(None), "an id that is no UUIDv7 may be anywhere");
+
+        let fps: Vec<u64> = (50..350).map(fp).collect();
+        recent.insert(50, &fps, v7([100, 200, 30]), Timestamp(1));
+        recent.insert(350, &[fp(350)], v7([300]), Timestamp(2));
+        assert!(above_unseen(&recent, 41), "what is in memory is found there");
+        assert!(recent.shed());
+        assert!(!above_unseen(&recent, 200) && above_unseen(&recent, 201));
+        assert_eq!(recent.candidates(fp(350), Some(Uuid::from_u128(300))), [350]);
+        assert!(!recent.shed());
+
+        let fps: Vec<u64> = (351..651).map(fp).collect();
+        recent.insert(351, &fps, Ids::default(), Timestamp(3));
+        recent.expire(Timestamp::MAX);
+        assert!(!above_unseen(&recent, 300), "what ages out of memory is not in memory either");
+    }
+
+    #[test]
+    fn a_lane_without_a_uuid_v7_below_looks_up_none() {
+        let recent = starting_at(10);
+        assert!(above_unseen(&recent, 1));
+        assert!(!recent.above_unseen(None));
+    }
+
+    #[test]
+    fn starting_over_forgets_the_bound_of_before() {
+        let mut recent = Recent::starting_at(50, Some(Uuid::from_u128(40)), &Meter::default());
+        recent.start_over(0, None);
+        assert!(above_unseen(&recent, 1));
+        recent.start_over(70, Some(Uuid::from_u128(60)));
+        assert!(!above_unseen(&recent, 60));
+    }
+
+    #[test]
+    fn what_was_shed_beyond_a_gap_stays_uncovered_when_the_gap_is_filled() {
+        let mut recent = starting_at(10);
+        let fps: Vec<u64> = (20..320).map(fp).collect();
+        recent.insert(20, &fps, v7([7]), Timestamp::ZERO);
+        assert!(recent.shed());
+        assert!(recent.covered().is_empty());
+        let fps: Vec<u64> = (10..20).map(fp).collect();
+        recent.insert(10, &fps, v7([3]), Timestamp::ZERO);
+        recent.insert(320, &[fp(320)], v7([9]), Timestamp::ZERO);
+        assert_eq!(recent.covered(), 320..321);
+        assert!(!above_unseen(&recent, 7) && above_unseen(&recent, 8));
+        assert_eq!(recent.candidates(fp(15), Some(Uuid::from_u128(3))), [15], "uncovered, but still found");
     }
 }

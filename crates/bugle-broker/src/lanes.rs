@@ -43,7 +43,7 @@ pub(crate) struct LaneInner {
 
 impl LaneState {
     fn new(lane: Lane, meter: &Meter) -> Arc<Self> {
-        let recent = Recent::starting_at(lane.head, meter);
+        let recent = Recent::starting_at(lane.head, lane.greatest, meter);
         Arc::new(Self {
             id: lane.id,
             queue: lane.queue,
@@ -133,7 +133,7 @@ impl LaneInner {
 
     /// Forget what belongs to an earlier incarnation.
     fn start_over(&mut self, lane: &Lane) {
-        self.recent.start_over(lane.head);
+        self.recent.start_over(lane.head, lane.greatest);
         self.segments.clear();
         self.lane = lane.clone();
         self.stale = false;

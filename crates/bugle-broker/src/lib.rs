@@ -13,13 +13,21 @@ mod catalog;
 mod dedupe;
 mod dispatch;
 mod lanes;
+mod meters;
+mod news;
 mod waiting;
 
 mod ack;
 mod admin;
+mod bell;
+mod floor;
+mod health;
+mod hearing;
 mod inner;
+mod numbers;
 mod pop;
 mod push;
+mod queues;
 mod room;
 mod transact;
 mod upkeep;
@@ -28,14 +36,20 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use bugle_store::{Engine, NAME_MAX, Now};
+use bugle_store::{Engine, Group, NAME_MAX, Now};
+use bugle_wake::{Bell, BellOptions, Carrier};
 
 pub use api::{
     AckItem, AckStatus, Acked, Autopilot, Configure, Configured, Health, LeaseToken, Operation,
-    OperationResult, PopAnswer, PopRequest, PopTarget, Popped, PoppedLane, PushItem, Pushed, Refused,
+    OperationResult, Phases, PopAnswer, PopRequest, PopTarget, Popped, PoppedLane, PushItem, Pushed, Refused,
     Renewed, Transacted,
 };
-pub use config::{BrokerConfig, EncryptionKey};
+pub use config::{BrokerConfig, EncryptionKey, FloorConfig};
+pub use meters::{
+    ClaimReading, FloorReading, HistogramReading, PendingReading, QueueReading, Reading, StoreReading,
+    VerbReading, WaitingReading, WakeSource,
+};
+pub use pop::Receipt;
 
 use inner::Inner;
 
@@ -70,8 +84,21 @@ fn log_pop(target: &PopTarget, answer: &PopAnswer, took: Duration) {
         PopTarget::Filter { .. } => ("filtered", answer.lanes.first().map_or("", |lane| &*lane.queue)),
     };
     if !is_system(queue) {
-        let total_ms = took.as_secs_f64() * 1e3;
-        tracing::debug!(mode, queue, count = answer.count(), lanes = answer.lanes.len(), total_ms, "pop");
+        let ms = |took: Duration| took.as_secs_f64() * 1e3;
+        let phases = answer.phases;
+        tracing::debug!(
+            mode,
+            queue,
+            count = answer.count(),
+            candidates = phases.candidates,
+            lanes = answer.lanes.len(),
+            lane = answer.lanes.first().map_or("", |lane| &*lane.partition),
+            candidate_ms = ms(phases.find),
+            lease_ms = ms(phases.lease),
+            message_ms = ms(phases.messages),
+            total_ms = ms(took),
+            "pop"
+        );
     }
 }
 
@@ -80,11 +107,25 @@ fn log_pop(target: &PopTarget, answer: &PopAnswer, took: Duration) {
 pub struct Broker(Arc<Inner>);
 
 impl Broker {
-    /// Start a broker on `engine`.
+    /// Start a broker on `engine` that hears no other servers.
     pub async fn open(engine: Arc<dyn Engine>, config: BrokerConfig) -> Result<Self, Refused> {
-        let inner = Inner::open(engine, config).await?;
+        Self::open_with(engine, config, BellOptions::default(), Vec::new()).await
+    }
+
+    /// Start a broker on `engine` that tells other servers what moved, and hears them, through `carriers`.
+    pub async fn open_with(
+        engine: Arc<dyn Engine>,
+        config: BrokerConfig,
+        bell: BellOptions,
+        carriers: Vec<Carrier>,
+    ) -> Result<Self, Refused> {
+        let (bell, heard) = Bell::start(bell, carriers);
+        let inner = Inner::open(engine, config, bell).await?;
         tokio::spawn(inner.clone().run_timers());
         tokio::spawn(inner.clone().run_upkeep());
+        tokio::spawn(inner.clone().run_hearing(heard));
+        tokio::spawn(inner.clone().run_floor());
+        tracing::info!(max_waiters = inner.config.max_waiters, "waiting pops are taken");
         Ok(Self(inner))
     }
 
@@ -92,6 +133,7 @@ impl Broker {
     pub async fn push(&self, items: Vec<PushItem>) -> Result<Vec<Pushed>, Refused> {
         let queue = logged(|| items.iter().map(|item| item.queue.clone()).find(|queue| !is_system(queue)));
         let answer = self.0.push(items).await;
+        self.0.meters.push.count(&answer, |pushed| pushed.iter().filter(|p| !p.duplicate).count());
         if let (Some(queue), Ok(pushed)) = (queue, &answer) {
             let duplicates = pushed.iter().filter(|p| p.duplicate).count();
             tracing::debug!(%queue, count = pushed.len(), duplicates, "push");
@@ -104,15 +146,23 @@ impl Broker {
         let target = logged(|| Some(request.target.clone()));
         let begun = Instant::now();
         let answer = self.0.pop(request).await;
+        self.0.meters.pop.count(&answer, PopAnswer::count);
         if let (Some(target), Ok(answer)) = (target, &answer) {
             log_pop(&target, answer, begun.elapsed());
         }
         answer
     }
 
+    /// Take responsibility for an answer on its way to a consumer: unless it is sent, it is given back.
+    pub fn receipt(&self, answer: &PopAnswer, group: &Group) -> Receipt {
+        Receipt::new(&self.0, answer, group)
+    }
+
     /// Acknowledge messages; one outcome per item, in order.
     pub async fn ack(&self, items: Vec<AckItem>) -> Result<Vec<Acked>, Refused> {
-        self.0.ack(items).await
+        let answer = self.0.ack(items).await;
+        self.0.meters.ack.count(&answer, |acked| acked.iter().filter(|a| a.success).count());
+        answer
     }
 
     /// Extend a lease to at least `seconds` from now.
@@ -126,7 +176,9 @@ impl Broker {
         operations: Vec<Operation>,
         required: Vec<LeaseToken>,
     ) -> Result<Transacted, Refused> {
-        self.0.transact(operations, required).await
+        let answer = self.0.transact(operations, required).await;
+        self.0.meters.transact.count(&answer, |done| if done.success { done.results.len() } else { 0 });
+        answer
     }
 
     /// Create or change a queue.
@@ -150,6 +202,16 @@ impl Broker {
         }
     }
 
+    /// Everything that is counted, now, except by queue.
+    pub fn read(&self) -> Reading {
+        self.0.read()
+    }
+
+    /// The same, and by queue.
+    pub fn read_all(&self) -> Reading {
+        Reading { queues: self.0.read_queues(), ..self.0.read() }
+    }
+
     /// The present by the store's clock.
     pub fn now(&self) -> Now {
         self.0.engine.now()
@@ -168,6 +230,8 @@ impl Broker {
         self.0.settles().settled().await;
         self.0.pops().settled().await;
         self.0.stop.cancel();
+        self.0.bell.close().await;
+        tracing::info!("waiting pops and carriers are stopped");
         if let Err(error) = self.0.engine.close().await {
             tracing::error!(%error, "the store did not close cleanly");
         }

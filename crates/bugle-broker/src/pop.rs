@@ -20,10 +20,12 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use bugle_store::{LaneId, Queue, Timestamp};
+use bugle_store::{Group, LaneId, LeaseId, Queue, Timestamp};
 
 use crate::api::{PopAnswer, PopRequest, PopTarget, Refused};
 use crate::inner::Inner;
+use crate::meters::WakeSource;
+use crate::waiting::Interest;
 
 pub(crate) use deliver::plain_swap;
 
@@ -40,6 +42,12 @@ pub(crate) struct PopJob {
     pub(crate) deadline: Option<Instant>,
     /// The store was asked on behalf of this job.
     pub(crate) asked: bool,
+    /// When it came.
+    pub(crate) came: Instant,
+    /// What dispatched it last, and when.
+    woken: Option<(WakeSource, Instant)>,
+    /// Channels it waits at.
+    interests: Vec<Interest>,
     pub(crate) reply: oneshot::Sender<Result<PopAnswer, Refused>>,
 }
 
@@ -47,6 +55,12 @@ impl PopJob {
     /// Whether a filter pop wants messages of this queue.
     pub(crate) fn wants(&self, queue: &Queue) -> bool {
         self.request.target.wants(queue)
+    }
+
+    /// Something may be there for it.
+    pub(crate) fn wake(&mut self, source: WakeSource) {
+        self.woken = Some((source, Instant::now()));
+        tracing::debug!(request = self.seq, source = source.name(), "waiting pop woken");
     }
 
     /// Whether this job may wait (again) now.
@@ -81,27 +95,55 @@ impl Inner {
             began: self.engine.now().latest,
             deadline: None,
             asked: false,
+            came: Instant::now(),
+            woken: None,
+            interests: Vec::new(),
             reply,
         };
         job.deadline = job.request.wait.filter(|_| !draining).map(|wait| Instant::now() + wait);
-        let mut leave = Leave { inner: self.clone(), seq: job.seq, request: job.request.clone(), answer };
         let deadline = job.deadline;
-        self.pops().offer(job).map_err(|_| self.busy("too many pops wait for the store"))?;
+        let mut leave = Leave {
+            inner: self.clone(),
+            seq: job.seq,
+            request: job.request.clone(),
+            answer,
+            waits: deadline.is_some(),
+        };
+        if leave.waits {
+            self.meters.registered.one();
+            tracing::debug!(request = job.seq, target = ?job.request.target, group = %job.request.group,
+                "waiting pop registered");
+        }
+        if let Err(job) = self.park_at_once(job) {
+            self.pops().offer(job).map_err(|_| self.busy("too many pops wait for the store"))?;
+        } else if self.draining.load(Ordering::Acquire) {
+            self.answer_waiting();
+        }
         let Some(deadline) = deadline else {
             return (&mut leave.answer).await.unwrap_or_else(|_| Ok(PopAnswer::default()));
         };
         tokio::select! {
             biased;
-            answer = &mut leave.answer => return answer.unwrap_or_else(|_| Ok(PopAnswer::default())),
+            answer = &mut leave.answer => {
+                leave.waits = false;
+                return answer.unwrap_or_else(|_| Ok(PopAnswer::default()));
+            }
             () = tokio::time::sleep_until(deadline) => (),
         }
-        if leave.unpark().is_some() {
-            return Ok(self.nothing());
-        }
-        // A claim is in flight for it: its outcome is not far.
-        match tokio::time::timeout(IN_FLIGHT, &mut leave.answer).await {
-            Ok(Ok(answer)) => answer,
-            _ => Ok(self.nothing()),
+        let parked = leave.unpark();
+        // A claim may be in flight for it: its outcome is not far.
+        let answer = match parked {
+            Some(_) => None,
+            None => tokio::time::timeout(IN_FLIGHT, &mut leave.answer).await.ok().and_then(Result::ok),
+        };
+        leave.waits = false;
+        match answer {
+            Some(answer) => answer,
+            None => {
+                self.meters.expired.one();
+                tracing::debug!(request = leave.seq, "waiting pop expired");
+                Ok(self.nothing())
+            }
         }
     }
 
@@ -114,9 +156,13 @@ impl Inner {
         if !waits {
             return Ok(None);
         }
-        if self.waiters.fetch_add(1, Ordering::AcqRel) >= self.config.max_waiters {
+        let before = self.waiters.fetch_add(1, Ordering::AcqRel);
+        if before >= self.config.max_waiters {
             self.waiters.fetch_sub(1, Ordering::AcqRel);
             return Err(self.busy("too many consumers wait on this server"));
+        }
+        if before == 0 {
+            self.floor.changed();
         }
         Ok(Some(Counted(self.clone())))
     }
@@ -137,6 +183,8 @@ struct Leave {
     seq: u64,
     request: Arc<PopRequest>,
     answer: oneshot::Receiver<Result<PopAnswer, Refused>>,
+    /// It waits and was not answered yet.
+    waits: bool,
 }
 
 impl Leave {
@@ -161,14 +209,44 @@ impl Drop for Leave {
     fn drop(&mut self) {
         drop(self.unpark());
         self.answer.close();
-        if let Ok(Ok(answer)) = self.answer.try_recv()
-            && let Some(lease) = answer.lease_id
-        {
-            let home = |lane: &crate::api::PoppedLane| {
-                let queue = self.inner.lanes.get(lane.lane)?.queue;
-                Some((self.inner.channels.get(queue, &self.request.group)?, lane.lane))
-            };
-            self.inner.give_back(answer.lanes.iter().filter_map(home).collect(), lease);
+        if self.waits {
+            self.inner.meters.cancelled.one();
+            tracing::debug!(request = self.seq, "waiting pop cancelled");
         }
+        if let Ok(Ok(answer)) = self.answer.try_recv() {
+            drop(Receipt::new(&self.inner, &answer, &self.request.group));
+        }
+    }
+}
+
+/// Proof that an answer reached its consumer. Dropped without it, what was claimed is given back and counts as no
+/// delivery.
+pub struct Receipt {
+    inner: Arc<Inner>,
+    group: Group,
+    lease: Option<LeaseId>,
+    lanes: Vec<LaneId>,
+}
+
+impl Receipt {
+    pub(crate) fn new(inner: &Arc<Inner>, answer: &PopAnswer, group: &Group) -> Self {
+        let lanes = answer.lanes.iter().map(|lane| lane.lane).collect();
+        Self { inner: inner.clone(), group: group.clone(), lease: answer.lease_id, lanes }
+    }
+
+    /// The whole answer was sent.
+    pub fn sent(mut self) {
+        self.lease = None;
+    }
+}
+
+impl Drop for Receipt {
+    fn drop(&mut self) {
+        let Some(lease) = self.lease else { return };
+        let home = |lane: &LaneId| {
+            let queue = self.inner.lanes.get(*lane)?.queue;
+            Some((self.inner.channels.get(queue, &self.group)?, *lane))
+        };
+        self.inner.give_back(self.lanes.iter().filter_map(home).collect(), lease);
     }
 }

@@ -7,6 +7,8 @@
 
 mod append;
 mod screen;
+mod split;
+mod turn;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,6 +22,7 @@ use bugle_store::{LaneError, LaneId, Message, NewLane, Queue};
 use crate::api::{PushItem, Pushed, Refused};
 use crate::inner::Inner;
 use crate::lanes::LaneState;
+use crate::meters::WakeSource;
 
 pub(crate) use append::Work;
 pub(crate) use screen::Slot;
@@ -131,7 +134,7 @@ impl Inner {
         for (i, bundle) in bundles.iter().enumerate() {
             let queue = match self.catalog.queue(&bundle.queue) {
                 Some(queue) => queue,
-                None => self.watch(self.catalog.ensure_queue(&bundle.queue).await)?,
+                None => self.ensure_queue(&bundle.queue).await?,
             };
             let lane = self.lanes.get(LaneId::derive(queue.id, &bundle.partition));
             if lane.is_none() {
@@ -148,7 +151,7 @@ impl Inner {
             let lanes = self.watch(self.engine.ensure_lanes(batch).await)?;
             for ((i, queue), lane) in missing.into_iter().zip(lanes) {
                 match lane {
-                    Ok(lane) => found[i] = Some((queue, self.learn_lane(&lane))),
+                    Ok(lane) => found[i] = Some((queue, self.learn_lane(&lane, WakeSource::Local))),
                     Err(LaneError::NoQueue) => self.forget_queue(queue.id),
                     Err(e @ LaneError::Collision(_)) => return Err(Refused::Conflict(e.to_string())),
                 }

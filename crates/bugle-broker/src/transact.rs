@@ -16,6 +16,7 @@ use crate::api::{
 };
 use crate::dedupe::Ids;
 use crate::inner::Inner;
+use crate::meters::WakeSource;
 use crate::push::{Bundle, Slot, Work, bundle};
 
 const MAX_TRIES: u32 = 16;
@@ -215,7 +216,7 @@ impl Inner {
         match error {
             CommitError::Append(i, AppendError::Moved(lane)) => {
                 works[sent[i].0].lane.correct(&lane, works[sent[i].0].tries > 1);
-                self.lane_written(&works[sent[i].0].lane);
+                self.lane_written(&works[sent[i].0].lane, WakeSource::Local);
             }
             CommitError::Append(i, AppendError::NoLane) => self.lanes.forget(works[sent[i].0].lane.id),
             CommitError::Swap(i, SwapError::NoLane) => self.lanes.forget(settlings[swapping[i]].lane.id),

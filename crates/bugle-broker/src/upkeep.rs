@@ -15,12 +15,27 @@ use crate::semantics::retention::{self, Rule};
 const STEP: usize = 500;
 /// Rows per step of expiring catalog rows.
 const EXPIRE_STEP: usize = 1000;
+/// What expires is kept for days: to look for it more often than this finds nothing.
+const EXPIRE_INTERVAL: Duration = Duration::from_secs(3600);
+
+/// A queue, a rule, and the moment before which its messages are old.
+type Due = (Arc<Queue>, Rule, Timestamp);
+
+/// What a rule did to lanes.
+#[derive(Clone, Copy, Default)]
+struct Trimmed {
+    removed: u64,
+    /// Old messages that stayed.
+    kept: u64,
+}
 
 impl Inner {
-    /// Background task: retention and eviction, each at its own interval.
+    /// Background task: retention and eviction, each at its own interval, and expiry with the first retention and then
+    /// once an hour at most.
     pub(crate) async fn run_upkeep(self: Arc<Self>) {
         let mut retention_at = Instant::now() + self.config.retention_interval;
         let mut eviction_at = Instant::now() + self.config.eviction_interval;
+        let mut expire_at = Instant::now();
         loop {
             tokio::select! {
                 () = sleep_until(retention_at.min(eviction_at)) => (),
@@ -34,6 +49,10 @@ impl Inner {
             if now >= retention_at {
                 retention_at = now + self.config.retention_interval;
                 report("retention", self.retain().await);
+                if now >= expire_at {
+                    expire_at = now + EXPIRE_INTERVAL;
+                    report("expiry", self.expire().await);
+                }
             }
         }
     }
@@ -41,69 +60,115 @@ impl Inner {
     /// Remove unread messages that waited longer than their queue allows.
     pub(crate) async fn evict(&self) -> Result<u64, Refused> {
         let now = self.engine.now().earliest;
-        let mut removed = 0;
-        for queue in self.catalog.queues_where(|q| q.options.max_wait_time_seconds > 0) {
-            if let Some(before) = retention::eviction(&queue.options, now) {
-                removed += self.trim_queue(&queue, Rule::Unread, before).await?;
-            }
-        }
-        Ok(removed)
+        let queues = self.catalog.queues_where(|q| q.options.max_wait_time_seconds > 0).into_iter();
+        let due = queues.filter_map(|q| retention::eviction(&q.options, now).map(|at| (q, Rule::Unread, at)));
+        self.trim_due(due.collect()).await
     }
 
-    /// Remove messages, dead letters, traces and idle lanes that are past their time.
+    /// Remove messages that are past their time.
     pub(crate) async fn retain(&self) -> Result<u64, Refused> {
-        if !self.engine.exclusive() {
-            self.refresh_catalog().await;
-        }
         let now = self.engine.now().earliest;
-        let mut removed = 0;
+        let mut due: Vec<Due> = Vec::new();
         for queue in self.catalog.queues_where(|_| true) {
-            for (rule, before) in retention::rules(&queue.options, self.config.completed_retention, now) {
-                removed += self.trim_queue(&queue, rule, before).await?;
-            }
+            let rules = retention::rules(&queue.options, self.config.completed_retention, now);
+            due.extend(rules.into_iter().map(|(rule, before)| (queue.clone(), rule, before)));
         }
+        self.trim_due(due).await
+    }
+
+    /// Remove dead letters, traces and idle lanes that are past their time.
+    pub(crate) async fn expire(&self) -> Result<u64, Refused> {
+        let now = self.engine.now().earliest;
         let age = |keep: Duration| (!keep.is_zero()).then(|| now.minus(keep));
         let expiries = [
             age(self.config.dead_letter_retention).map(Expire::DeadLetters),
             age(self.config.trace_retention).map(Expire::Traces),
             age(self.config.lane_retention).map(Expire::Lanes),
         ];
+        let mut removed = 0;
         for what in expiries.into_iter().flatten() {
-            while self.watch(self.engine.expire(what, EXPIRE_STEP).await)? == EXPIRE_STEP as u64 {}
+            loop {
+                let step = self.watch(self.engine.expire(what, EXPIRE_STEP).await)?;
+                removed += step;
+                if step < EXPIRE_STEP as u64 {
+                    break;
+                }
+            }
         }
         Ok(removed)
     }
 
-    async fn trim_queue(&self, queue: &Queue, rule: Rule, before: Timestamp) -> Result<u64, Refused> {
-        let mut after = None;
+    /// Ask for all queues together, in one call however many there are; only those with old lanes cost more.
+    async fn trim_due(&self, due: Vec<Due>) -> Result<u64, Refused> {
+        if due.is_empty() {
+            return Ok(0);
+        }
+        // The answer is bounded: with many queues each tells little at first.
+        let limit = (STEP / due.len()).max(1);
+        let ask = |(queue, _, before): &Due| Aged { queue: queue.id, before: *before, after: None, limit };
+        let first = self.watch(self.engine.aged(due.iter().map(ask).collect()).await)?;
         let mut removed = 0;
-        loop {
-            let aged = self.engine.aged(Aged { queue: queue.id, before, after, limit: STEP }).await;
-            let mut lanes = self.watch(aged)?;
-            let Some(last) = lanes.last() else { return Ok(removed) };
-            after = Some(last.lane.id);
-            let full = lanes.len() == STEP;
-            if matches!(rule, Rule::Consumed | Rule::Unread) {
-                self.count_silent_groups(queue, &mut lanes).await?;
-            }
-            let trims: Vec<Trim> = lanes
-                .iter()
-                .map(|lane| Trim { lane: lane.lane.id, to: retention::target(rule, lane) })
-                .filter(|trim| lanes.iter().any(|l| l.lane.id == trim.lane && trim.to > l.lane.tail))
-                .collect();
-            if !trims.is_empty() {
-                removed += self.watch(self.engine.trim(trims.clone()).await)?.iter().sum::<u64>();
-                for trim in trims {
-                    if let Some(lane) = self.lanes.get(trim.lane) {
-                        let mut inner = lane.inner.lock();
-                        inner.lane.tail = inner.lane.tail.max(trim.to.min(inner.lane.head));
-                    }
-                }
-            }
-            if !full {
-                return Ok(removed);
+        for ((queue, rule, before), lanes) in due.iter().zip(first) {
+            let trimmed = self.trim_queue(queue, *rule, *before, lanes, limit).await?;
+            removed += trimmed.removed;
+            if *rule == Rule::Consumed {
+                self.meters.queues.set_overdue(queue.id, trimmed.kept);
             }
         }
+        Ok(removed)
+    }
+
+    /// Trim these lanes of a queue, and those that follow if there were as many as asked for.
+    async fn trim_queue(
+        &self,
+        queue: &Queue,
+        rule: Rule,
+        before: Timestamp,
+        mut lanes: Vec<AgedLane>,
+        mut limit: usize,
+    ) -> Result<Trimmed, Refused> {
+        let mut trimmed = Trimmed::default();
+        loop {
+            let Some(last) = lanes.last() else { return Ok(trimmed) };
+            let (after, full) = (Some(last.lane.id), lanes.len() == limit);
+            let step = self.trim_lanes(queue, rule, lanes).await?;
+            trimmed.removed += step.removed;
+            trimmed.kept += step.kept;
+            if !full {
+                return Ok(trimmed);
+            }
+            limit = STEP;
+            let query = Aged { queue: queue.id, before, after, limit };
+            lanes = self.watch(self.engine.aged(vec![query]).await)?.pop().unwrap_or_default();
+        }
+    }
+
+    async fn trim_lanes(
+        &self,
+        queue: &Queue,
+        rule: Rule,
+        mut lanes: Vec<AgedLane>,
+    ) -> Result<Trimmed, Refused> {
+        if matches!(rule, Rule::Consumed | Rule::Unread) {
+            self.count_silent_groups(queue, &mut lanes).await?;
+        }
+        let old =
+            |lane: &AgedLane| lane.cut - retention::target(rule, lane).max(lane.lane.tail).min(lane.cut);
+        let kept = lanes.iter().map(old).sum();
+        let targets = lanes.iter().map(|lane| (lane.lane.tail, lane.lane.id, retention::target(rule, lane)));
+        let trims: Vec<Trim> =
+            targets.filter(|(tail, _, to)| to > tail).map(|(_, lane, to)| Trim { lane, to }).collect();
+        if trims.is_empty() {
+            return Ok(Trimmed { removed: 0, kept });
+        }
+        let removed = self.watch(self.engine.trim(trims.clone()).await)?.iter().sum();
+        for trim in trims {
+            if let Some(lane) = self.lanes.get(trim.lane) {
+                let mut inner = lane.inner.lock();
+                inner.lane.tail = inner.lane.tail.max(trim.to.min(inner.lane.head));
+            }
+        }
+        Ok(Trimmed { removed, kept })
     }
 
     /// A group that has subscribed but never read a lane has no cursor there; it counts as being at its start.
@@ -118,7 +183,9 @@ impl Inner {
                 Start::New(at) | Start::From(at) if lane.lane.written_at <= at => lane.lane.head,
                 _ => lane.lane.tail,
             });
-            let slowest: Option<Offset> = starts.chain(lane.slowest).min();
+            // As loaded just now: other queues were worked on since this lane was found.
+            let read = cursors.iter().filter_map(|c| c.cursor.as_ref()).map(|c| c.committed);
+            let slowest: Option<Offset> = starts.chain(read).min();
             lane.slowest = slowest;
         }
         Ok(())
@@ -128,7 +195,73 @@ impl Inner {
 fn report(what: &str, outcome: Result<u64, Refused>) {
     match outcome {
         Ok(0) => (),
-        Ok(removed) => tracing::info!(removed, "{what} removed messages"),
+        Ok(removed) => tracing::info!(removed, "{what} removed what was past its time"),
         Err(error) => tracing::warn!(%error, "{what} could not finish"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bugle_store::{
+        Append, Catalog, Guard, LaneId, MemoryStore, NewLane, NewSegment, Page, QueueId, QueueOptions, Store,
+    };
+
+    use super::*;
+    use crate::{Broker, BrokerConfig};
+
+    const NOW: Timestamp = Timestamp(1_000_000_000_000);
+
+    /// A queue that keeps messages for ten seconds, with lanes written `age` seconds ago.
+    async fn queue(store: &MemoryStore, name: &str, lanes: usize, age: u64) -> Vec<LaneId> {
+        let options =
+            QueueOptions { retention_enabled: true, retention_seconds: 10, ..QueueOptions::default() };
+        let queue = Queue {
+            id: QueueId::random(),
+            name: name.into(),
+            namespace: "".into(),
+            task: "".into(),
+            created_at: Timestamp(1),
+            version: 1,
+            options,
+        };
+        store.put_queue(queue.clone()).await.unwrap();
+        let now = NOW.minus(Duration::from_secs(age));
+        let new = (0..lanes).map(|n| NewLane { queue: queue.id, name: n.to_string().into(), now });
+        let made = store.ensure_lanes(new.collect()).await.unwrap();
+        let lanes: Vec<LaneId> = made.into_iter().map(|lane| lane.unwrap().id).collect();
+        let segment = NewSegment { id: 1, fingerprints: Arc::new([1]), greatest: None, body: "x".into() };
+        let append = |lane| Append { lane, known_head: 0, guard: Guard::Free, segment: segment.clone(), now };
+        store.append(lanes.iter().copied().map(append).collect()).await.unwrap();
+        lanes
+    }
+
+    #[tokio::test]
+    async fn retention_reaches_every_lane_of_every_queue() {
+        let store = Arc::new(MemoryStore::with_clock(Arc::new(|| NOW)));
+        // More lanes than one answer for three queues tells of each, and than one step takes.
+        let (many, one) = (queue(&store, "many", 1200, 20).await, queue(&store, "one", 1, 20).await);
+        let young = queue(&store, "young", 3, 5).await;
+        let broker = Broker::open(store.clone(), BrokerConfig::default()).await.unwrap();
+        assert_eq!(broker.0.retain().await.unwrap(), 1201);
+        assert_eq!(broker.0.retain().await.unwrap(), 0);
+        for (lanes, kept) in [(many, 0), (one, 0), (young, 1)] {
+            let loads = lanes.iter().map(|lane| Load::Lane(*lane, "g".into())).collect();
+            let loaded = store.load(loads).await.unwrap();
+            assert!(loaded.iter().flatten().all(|found| found.lane.head - found.lane.tail == kept));
+        }
+    }
+
+    #[tokio::test]
+    async fn idle_lanes_go_with_expiry_and_not_with_retention() {
+        let store = Arc::new(MemoryStore::with_clock(Arc::new(|| NOW)));
+        let lanes = queue(&store, "idle", 3, 200).await;
+        let config = BrokerConfig { lane_retention: Duration::from_secs(100), ..BrokerConfig::default() };
+        let broker = Broker::open(store.clone(), config).await.unwrap();
+        let id = store.snapshot(None).await.unwrap().unwrap().queues[0].id;
+        let left = async || store.lanes(id, Page { offset: 0, limit: 9 }).await.unwrap().len();
+        assert_eq!(broker.0.retain().await.unwrap(), 3);
+        assert_eq!(left().await, lanes.len());
+        assert_eq!(broker.0.expire().await.unwrap(), 3);
+        assert_eq!(left().await, 0);
     }
 }

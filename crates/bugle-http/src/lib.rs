@@ -5,12 +5,23 @@
 //!
 //! Modules in reading order; each uses only those above it.
 
+mod accept;
 mod app;
 mod body;
 mod convert;
+mod delivery;
 mod error;
+mod exposition;
+mod hearing;
 mod pieces;
+mod process;
 mod query;
+mod request_id;
+#[cfg(test)]
+mod sample;
+
+mod families;
+
 mod routes;
 mod serve;
 
@@ -21,7 +32,7 @@ use axum::routing::{delete, get, post};
 use bugle_broker::Broker;
 
 use app::App;
-use routes::{ack, fallback, health, lease, pop, push, queue, transaction};
+use routes::{ack, fallback, health, lease, metrics, pop, push, queue, transaction};
 
 pub use app::HttpConfig;
 pub use serve::{ServeConfig, serve};
@@ -33,6 +44,9 @@ pub fn router(broker: Broker, config: HttpConfig) -> Router {
         .route("/health", get(health::health))
         .route("/health/live", get(health::live))
         .route("/health/ready", get(health::ready))
+        .route("/metrics", get(metrics::metrics))
+        .route("/metrics/prometheus", get(metrics::prometheus))
+        .route("/api/v1/system/shared-state", get(metrics::shared_state))
         .route("/api/v1/push", post(push::push))
         .route("/api/v1/pop", get(pop::by_filter))
         .route("/api/v1/pop/queue/{queue}", get(pop::by_queue))

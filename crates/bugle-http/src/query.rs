@@ -24,11 +24,12 @@ impl<'a> Query<'a> {
 
     /// The first value of `name`; empty counts as absent.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
-        self.0
-            .iter()
-            .find(|(n, _)| n == name)
-            .map(|(_, value)| value.as_ref())
-            .filter(|value| !value.is_empty())
+        self.said(name).filter(|value| !value.is_empty())
+    }
+
+    /// The first value of `name`, even if it is empty.
+    fn said(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_ref())
     }
 
     /// True for `true` and `1`.
@@ -36,15 +37,23 @@ impl<'a> Query<'a> {
         matches!(self.text(name), Some("true" | "1"))
     }
 
-    /// A whole number; one that is too large for the type is the largest.
+    /// A whole number; one that is too large for the type is the largest. Empty counts as absent.
     pub(crate) fn number(&self, name: &str) -> Result<Option<i64>, Refused> {
-        let Some(text) = self.text(name) else { return Ok(None) };
-        match text.parse::<i64>() {
-            Ok(number) => Ok(Some(number)),
-            Err(e) if *e.kind() == IntErrorKind::PosOverflow => Ok(Some(i64::MAX)),
-            Err(e) if *e.kind() == IntErrorKind::NegOverflow => Ok(Some(i64::MIN)),
-            Err(_) => Err(Refused::Invalid(format!("{name} must be a whole number"))),
-        }
+        self.text(name).map(|text| whole(name, text)).transpose()
+    }
+
+    /// A whole number that may be absent but not empty: for those where the default would surprise.
+    pub(crate) fn strict_number(&self, name: &str) -> Result<Option<i64>, Refused> {
+        self.said(name).map(|text| whole(name, text)).transpose()
+    }
+}
+
+fn whole(name: &str, text: &str) -> Result<i64, Refused> {
+    match text.parse::<i64>() {
+        Ok(number) => Ok(number),
+        Err(e) if *e.kind() == IntErrorKind::PosOverflow => Ok(i64::MAX),
+        Err(e) if *e.kind() == IntErrorKind::NegOverflow => Ok(i64::MIN),
+        Err(_) => Err(Refused::Invalid(format!("{name} must be a whole number"))),
     }
 }
 
@@ -91,6 +100,17 @@ mod tests {
         assert_eq!(query.number("c").unwrap(), Some(i64::MAX));
         assert_eq!(query.number("d").unwrap(), Some(i64::MIN));
         assert_eq!(query.number("e").unwrap(), Some(-3));
+    }
+
+    #[test]
+    fn an_empty_number_is_absent_or_refused() {
+        let query = Query::read(Some("a=&b&c=1e3")).unwrap();
+        assert_eq!(query.number("a").unwrap(), None);
+        for name in ["a", "b", "c"] {
+            let error = query.strict_number(name).unwrap_err().to_string();
+            assert_eq!(error, format!("{name} must be a whole number"));
+        }
+        assert_eq!(query.strict_number("d").unwrap(), None);
     }
 
     #[test]

@@ -135,6 +135,16 @@ impl Pool {
         self.shared.idle.lock().len()
     }
 
+    /// Connections that somebody has now.
+    pub fn in_use(&self) -> usize {
+        self.max().saturating_sub(self.shared.slots.available_permits())
+    }
+
+    /// Most connections that may be open.
+    pub fn max(&self) -> usize {
+        self.shared.options.max
+    }
+
     /// A connection for the caller alone.
     pub async fn get(&self) -> Result<Conn, PgError> {
         let shared = &self.shared;
@@ -191,14 +201,7 @@ impl Shared {
             .map_err(|_| {
                 PgError::new(PgErrorKind::Connect, format!("{}: no connection in time", self.config))
             })?
-            .map_err(|error| {
-                let kind = if error.as_db_error().is_some_and(|e| e.code().code().starts_with("28")) {
-                    PgErrorKind::Refused
-                } else {
-                    PgErrorKind::Connect
-                };
-                PgError::new(kind, format!("{}: {}", self.config, reason(&error)))
-            })?;
+            .map_err(|error| connect_error(&self.config, &error))?;
         tokio::spawn(async move {
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "database connection ended");
@@ -206,6 +209,13 @@ impl Shared {
         });
         Ok(Link { client, prepared: HashMap::new() })
     }
+}
+
+/// Why no connection could be opened.
+pub(crate) fn connect_error(config: &Config, error: &tokio_postgres::Error) -> PgError {
+    let refused = error.as_db_error().is_some_and(|e| e.code().code().starts_with("28"));
+    let kind = if refused { PgErrorKind::Refused } else { PgErrorKind::Connect };
+    PgError::new(kind, format!("{config}: {}", reason(error)))
 }
 
 /// The error with what caused it: the driver's own text stops at "error performing TLS handshake".

@@ -2,9 +2,10 @@
 
 use bugle_store::{
     Aged, AgedLane, Answer, Append, AppendError, Appended, Catalog, Commit, CommitError, Committed,
-    DeadLetter, DeadLetterFilter, Engine, Expire, Find, Found, Group, GroupRecord, Lane, LaneCursor,
-    LaneError, Load, NewLane, Now, Offset, Page, Position, Probe, Probed, PutQueue, Queue, QueueId, Read,
-    Segments, Snapshot, Store, Swap, SwapError, Swapped, Trace, TraceFilter, TraceName, Trim, Unavailable,
+    Connections, DeadLetter, DeadLetterFilter, Engine, Expire, Find, Found, Group, GroupRecord, Lane,
+    LaneCursor, LaneError, Load, NewLane, Now, Offset, Page, Position, Probe, Probed, PutQueue, Queue,
+    QueueId, Read, Segments, Snapshot, Store, Survey, Surveyed, Swap, SwapError, Swapped, Trace, TraceFilter,
+    TraceName, Trim, Unavailable,
 };
 use uuid::Uuid;
 
@@ -55,8 +56,12 @@ impl Store for PostgresStore {
         Box::pin(self.trim_all(batch))
     }
 
-    fn aged(&self, query: Aged) -> Answer<'_, Vec<AgedLane>> {
-        Box::pin(self.aged_lanes(query))
+    fn aged(&self, batch: Vec<Aged>) -> Answer<'_, Vec<Vec<AgedLane>>> {
+        Box::pin(self.aged_all(batch))
+    }
+
+    fn survey(&self, survey: Survey) -> Answer<'_, Surveyed> {
+        Box::pin(self.survey_now(survey))
     }
 }
 
@@ -126,6 +131,10 @@ impl Catalog for PostgresStore {
 }
 
 impl Engine for PostgresStore {
+    fn connections(&self) -> Connections {
+        Connections { in_use: self.pool.in_use(), idle: self.pool.idle(), max: self.pool.max() }
+    }
+
     fn close(&self) -> Answer<'_, ()> {
         Box::pin(async move {
             self.pool.close().await;

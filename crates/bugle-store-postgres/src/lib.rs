@@ -27,6 +27,7 @@ mod row;
 mod run;
 mod sql;
 mod store;
+mod survey;
 mod swap;
 mod trace;
 

@@ -8,23 +8,18 @@ use bugle_pg::{ConfigError, MigrateError, PgError, PoolOptions, SchemaError};
 pub struct Extras {
     /// `SKIP LOCKED`: background work passes by rows in use instead of waiting.
     pub skip_locked: bool,
-    /// Server-side functions. None is used yet.
-    pub functions: bool,
-    /// Advisory locks. None is used yet: migrations take a table lock.
-    pub advisory_locks: bool,
-    /// LISTEN and NOTIFY. Not used by the store itself.
+    /// NOTIFY: surveys announce what they are asked to, see [`crate::PostgresStore::channel`].
     pub listen: bool,
 }
 
 impl Extras {
     /// The portable subset only.
-    pub const NONE: Self =
-        Self { skip_locked: false, functions: false, advisory_locks: false, listen: false };
+    pub const NONE: Self = Self { skip_locked: false, listen: false };
 }
 
 impl Default for Extras {
     fn default() -> Self {
-        Self { skip_locked: true, functions: true, advisory_locks: true, listen: true }
+        Self { skip_locked: true, listen: true }
     }
 }
 

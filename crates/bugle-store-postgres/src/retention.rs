@@ -6,7 +6,7 @@ use bugle_pg::{Begin, PgError, Step};
 use bugle_store::{Aged, AgedLane, Expire, Lane, Position, Timestamp, Trim, Unavailable};
 use uuid::Uuid;
 
-use crate::row::{LANE_COLUMNS, get, lane, limit};
+use crate::row::{LANE_COLUMNS, get, index, lane, limit};
 use crate::store::{PostgresStore, Tries, retry, unavailable};
 
 impl PostgresStore {
@@ -40,37 +40,60 @@ impl PostgresStore {
         rows[1].iter().map(|row| Ok((get(row, 0)?, get::<i64>(row, 1)? as u64))).collect()
     }
 
-    pub(crate) async fn aged_lanes(&self, query: Aged) -> Result<Vec<AgedLane>, Unavailable> {
-        retry!(Tries::question(), self.aged_once(&query)).map_err(unavailable)
+    pub(crate) async fn aged_all(&self, batch: Vec<Aged>) -> Result<Vec<Vec<AgedLane>>, Unavailable> {
+        if batch.is_empty() {
+            return Ok(Vec::new());
+        }
+        retry!(Tries::question(), self.aged_once(&batch)).map_err(unavailable)
     }
 
-    async fn aged_once(&self, query: &Aged) -> Result<Vec<AgedLane>, PgError> {
+    async fn aged_once(&self, batch: &[Aged]) -> Result<Vec<Vec<AgedLane>>, PgError> {
         let buckets = self.all_buckets();
-        let after = query.after.map(|lane| lane.0);
-        let most = limit(query.limit);
+        let queues: Vec<Uuid> = batch.iter().map(|query| query.queue.0).collect();
+        let before: Vec<i64> = batch.iter().map(|query| query.before.0).collect();
+        let after: Vec<Option<Uuid>> = batch.iter().map(|query| query.after.map(|lane| lane.0)).collect();
+        let most: Vec<i64> = batch.iter().map(|query| limit(query.limit)).collect();
         let steps: Vec<Step<'_>> = buckets
             .iter()
-            .map(|b| Step::new(&self.sql.aged, &[b, &query.queue.0, &query.before.0, &after, &most]))
+            .map(|b| Step::new(&self.sql.aged, &[b, &queues, &before, &after, &most]))
             .collect();
         let answers = self.pool.get().await?.pipeline(&steps).await?;
-        let mut found: Vec<(Lane, Option<i64>)> = Vec::new();
+        let mut found: Vec<(usize, Lane, Option<i64>)> = Vec::new();
         for row in answers.iter().flatten() {
-            found.push((lane(row, 0)?, get(row, LANE_COLUMNS)?));
+            found.push((index(row)?, lane(row, 1)?, get(row, 1 + LANE_COLUMNS)?));
         }
-        found.sort_unstable_by_key(|(lane, _)| lane.id);
-        found.truncate(query.limit);
-        // The first offset stamped at the time or later is the first stamped after the moment before it.
-        let before = Timestamp(query.before.0.saturating_sub(1));
-        let wanted: Vec<Position> =
-            found.iter().map(|(lane, _)| Position { lane: lane.id, at: before }).collect();
-        let cuts = self.position_once(&wanted).await?;
-        let aged = found.into_iter().zip(cuts).map(|((lane, slowest), cut)| AgedLane {
-            // The lane was read a moment earlier: never answer a cut outside of it.
-            cut: cut.clamp(lane.tail, lane.head),
-            slowest: slowest.map(|s| s as u64),
-            lane,
+        found.sort_unstable_by_key(|(n, lane, _)| (*n, lane.id));
+        self.with_cuts(batch, found).await
+    }
+
+    /// Complete the answer: at most as many lanes as asked for each queue, with the first offset that is not old.
+    async fn with_cuts(
+        &self,
+        batch: &[Aged],
+        mut found: Vec<(usize, Lane, Option<i64>)>,
+    ) -> Result<Vec<Vec<AgedLane>>, PgError> {
+        let mut out: Vec<Vec<AgedLane>> = vec![Vec::new(); batch.len()];
+        let mut taken = vec![0; batch.len()];
+        found.retain(|(n, ..)| {
+            taken[*n] += 1;
+            taken[*n] <= batch[*n].limit
         });
-        Ok(aged.filter(|a| a.cut > a.lane.tail).collect())
+        if found.is_empty() {
+            return Ok(out);
+        }
+        // The first offset stamped at the time or later is the first stamped after the moment before it.
+        let moment = |n: usize| Timestamp(batch[n].before.0.saturating_sub(1));
+        let wanted: Vec<Position> =
+            found.iter().map(|(n, lane, _)| Position { lane: lane.id, at: moment(*n) }).collect();
+        let cuts = self.position_once(&wanted).await?;
+        for ((n, lane, slowest), cut) in found.into_iter().zip(cuts) {
+            // The lane was read a moment earlier: never answer a cut outside of it.
+            let cut = cut.clamp(lane.tail, lane.head);
+            if cut > lane.tail {
+                out[n].push(AgedLane { cut, slowest: slowest.map(|s| s as u64), lane });
+            }
+        }
+        Ok(out)
     }
 
     pub(crate) async fn expire_some(&self, what: Expire, most: usize) -> Result<u64, Unavailable> {

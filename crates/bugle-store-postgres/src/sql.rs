@@ -1,4 +1,5 @@
-//! All statements, one file each in `sql/queries`, with the types of their parameters.
+//! All statements, one file each in `sql/queries`, with the types of their parameters. Statements with a common part name it
+//! in braces.
 
 use bugle_pg::{Schema, Statement, Type};
 
@@ -15,13 +16,33 @@ const GROUP: &str = "g.queue_id, g.group_name, g.start_kind, g.start_at, g.confl
 const TRACE: &str = "t.id, t.queue_id, t.lane_id, t.transaction_id, t.event_type, t.data, t.group_name, t.names, \
                      t.worker, t.created_at";
 
+/// Announces text ($7) on a channel ($6) if there is any. Nothing is lost with it, so its commit waits for no disk.
+const ANNOUNCE: &str = "CASE WHEN $7::text IS NOT NULL THEN \
+                        set_config('synchronous_commit', 'off', true) || pg_notify($6::text, $7::text)::text END";
+
+/// What several statements share, one file each in `sql/parts`. A part may name those below it.
+const PARTS: &[(&str, &str)] = &[
+    ("{segments}", include_str!("../sql/parts/segments.sql")),
+    ("{lane_by_key}", include_str!("../sql/parts/lane_by_key.sql")),
+    ("{cursor_by_key}", include_str!("../sql/parts/cursor_by_key.sql")),
+    ("{append}", include_str!("../sql/parts/append.sql")),
+];
+
+/// A part without the comments that explain it, which would break up the statement as the server shows it.
+fn bare(part: &str) -> String {
+    part.lines().filter(|line| !line.starts_with("--")).collect::<Vec<_>>().join("\n")
+}
+
 fn fill(sql: &str, extras: Extras) -> String {
-    sql.replace("{lane}", LANE)
+    let whole = PARTS.iter().fold(sql.to_owned(), |sql, (place, part)| sql.replace(place, &bare(part)));
+    whole
+        .replace("{lane}", LANE)
         .replace("{cursor}", CURSOR)
         .replace("{queue}", QUEUE)
         .replace("{group}", GROUP)
         .replace("{trace}", TRACE)
         .replace("{page}", &READ_PAGE.to_string())
+        .replace("{announce}", if extras.listen { ANNOUNCE } else { "NULL" })
         .replace("{skip_locked}", if extras.skip_locked { " SKIP LOCKED" } else { "" })
 }
 
@@ -72,7 +93,8 @@ statements! {
     trim_lanes(INT4, UUID_ARRAY, INT8_ARRAY);
     trim_segments(INT4, UUID_ARRAY);
     trim_runs(INT4, UUID_ARRAY);
-    aged(INT4, UUID, INT8, UUID, INT8);
+    aged(INT4, UUID_ARRAY, INT8_ARRAY, UUID_ARRAY, INT8_ARRAY);
+    survey(INT4, INT8, UUID_ARRAY, TEXT_ARRAY, INT8, TEXT, TEXT);
     meta_insert(INT4);
     meta_get();
     catalog_version();
@@ -117,4 +139,60 @@ statements! {
     expire_lanes_cursors(INT4, UUID_ARRAY);
     expire_lanes_runs(INT4, UUID_ARRAY);
     expire_lanes(INT4, UUID_ARRAY);
+}
+
+#[cfg(test)]
+mod tests {
+    use bugle_pg::Row;
+
+    use super::*;
+    use crate::fixture::{Fixture, fixture};
+
+    /// The plan of a statement that was prepared and used on empty tables, once they have grown and before the server
+    /// knows it.
+    async fn kept_plan(sql: &str, types: &str, values: &str) -> String {
+        let Fixture { store, schema, .. } = fixture().await;
+        let schema = Schema::new(&schema).unwrap();
+        let mut conn = store.pool.get().await.unwrap();
+        let prepare = format!("PREPARE kept ({types}) AS {}", fill(sql, Extras::default()));
+        conn.execute_batch(&schema.fill(&prepare)).await.unwrap();
+        for _ in 0..7 {
+            conn.execute_batch(&format!("EXECUTE kept ({values})")).await.unwrap();
+        }
+        let grow = "INSERT INTO {schema}.lanes
+            SELECT 0, md5(n::text)::uuid, md5('q')::uuid, n::text, 1, 0, n, n, n, n FROM generate_series(1, 2000) n";
+        conn.execute_batch(&schema.fill(grow)).await.unwrap();
+        let explain = Statement::new(&schema, &format!("EXPLAIN (COSTS off) EXECUTE kept ({values})"), &[]);
+        let rows = conn.query(&explain, &[]).await.unwrap();
+        let line = |row: &Row| row.get::<_, String>(0);
+        rows.iter().map(line).collect::<Vec<_>>().join("\n")
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_kept_survey_goes_by_what_was_written_and_by_key() {
+        let sql = include_str!("../sql/queries/survey.sql");
+        let types = "int, bigint, uuid[], text[], bigint, text, text";
+        let plan = kept_plan(sql, types, "0, 1, '{}', '{}', 100, 'c', NULL").await;
+        assert!(plan.contains("lanes_recent"), "{plan}");
+        assert!(plan.contains("(bucket = $1) AND (written_s >="), "{plan}");
+        assert!(plan.contains("(bucket = $1) AND (lane_id >= u.lane_id)"), "{plan}");
+        assert!(!plan.contains("Seq Scan"), "{plan}");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_kept_probe_goes_by_what_was_written_and_by_key() {
+        let sql = include_str!("../sql/queries/probe_since.sql");
+        let types = "int, uuid, text, uuid, bigint, bigint, uuid[]";
+        let plan = kept_plan(sql, types, "0, md5('q')::uuid, 'g', NULL, 100, 1, '{}'").await;
+        assert!(plan.contains("written_s >="), "{plan}");
+        assert!(plan.contains("(bucket = $1) AND (lane_id >= u.lane_id)"), "{plan}");
+        assert!(!plan.contains("Seq Scan"), "{plan}");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_kept_look_at_lanes_goes_by_key() {
+        let sql = include_str!("../sql/queries/load_lane.sql");
+        let plan = kept_plan(sql, "int, uuid[], text[]", "0, '{}', '{}'").await;
+        assert!(plan.contains("(bucket = $1) AND (lane_id >= u.lane_id)"), "{plan}");
+    }
 }

@@ -12,9 +12,12 @@ use uuid::Uuid;
 use crate::options::{OpenError, PostgresOptions};
 use crate::row::{get, unexpected};
 use crate::sql::Sql;
+use crate::survey::notify_channel;
 
-const MIGRATIONS: &[Migration] =
-    &[Migration { version: 1, name: "tables", sql: include_str!("../sql/migrations/0001_tables.sql") }];
+const MIGRATIONS: &[Migration] = &[
+    Migration { version: 1, name: "tables", sql: include_str!("../sql/migrations/0001_tables.sql") },
+    Migration { version: 2, name: "survey", sql: include_str!("../sql/migrations/0002_survey.sql") },
+];
 
 /// Ask for the database's time when nothing was heard of it for so long.
 const CLOCK_STALE: Duration = Duration::from_secs(30);
@@ -34,6 +37,8 @@ pub(crate) const PARALLEL: usize = 4;
 pub struct PostgresStore {
     pub(crate) pool: Pool,
     pub(crate) sql: Arc<Sql>,
+    /// See [`PostgresStore::channel`].
+    pub(crate) channel: String,
     buckets: u32,
     asking: Arc<AtomicBool>,
     /// A search has started the making of fingerprint runs.
@@ -67,7 +72,19 @@ impl PostgresStore {
         }
         conn.ping().await?;
         drop(conn);
-        Ok(Arc::new(Self { pool, sql, buckets, asking: Arc::default(), indexing: Arc::default() }))
+        let channel = notify_channel(schema.name());
+        let (asking, indexing) = (Arc::default(), Arc::default());
+        Ok(Arc::new(Self { pool, sql, channel, buckets, asking, indexing }))
+    }
+
+    /// Its connections, for what travels beside the store's own calls.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// The channel on which surveys announce, for LISTEN; all servers of this installation share it.
+    pub fn channel(&self) -> &str {
+        &self.channel
     }
 
     /// Number of buckets of this installation.

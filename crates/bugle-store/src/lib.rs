@@ -18,6 +18,7 @@ mod message;
 mod name;
 mod options;
 mod segment;
+mod survey;
 mod time;
 
 #[cfg(feature = "conformance")]
@@ -45,6 +46,7 @@ pub use message::{Malformed, Message};
 pub use name::{DEFAULT_PARTITION, Group, LaneId, LeaseId, NAME_MAX, QUEUE_MODE, QueueId};
 pub use options::{Enforced, QueueOptions};
 pub use segment::{NewSegment, Offset, Segment, fingerprint, uuid_v7};
+pub use survey::{Survey, Surveyed, WrittenLane};
 pub use time::{Now, Timestamp};
 
 /// The store gave no usable answer: what was asked may or may not have happened.
@@ -104,8 +106,12 @@ pub trait Store: Send + Sync {
     /// Remove the front of lanes. Answers the number of messages removed, one per item (0 for an unknown lane).
     fn trim(&self, batch: Vec<Trim>) -> Answer<'_, Vec<u64>>;
 
-    /// Lanes whose oldest kept message is older than asked, in lane id order.
-    fn aged(&self, query: Aged) -> Answer<'_, Vec<AgedLane>>;
+    /// Lanes whose oldest kept message is older than asked, in lane id order. Asking for many queues in one call is
+    /// cheap, in particular where there is nothing old.
+    fn aged(&self, batch: Vec<Aged>) -> Answer<'_, Vec<Vec<AgedLane>>>;
+
+    /// What moved anywhere: the one question a server asks for all its waiting consumers together.
+    fn survey(&self, survey: Survey) -> Answer<'_, Surveyed>;
 }
 
 /// Queues, lanes, groups, dead letters and traces: small or rarely changed.
@@ -158,8 +164,24 @@ pub trait Catalog: Send + Sync {
     fn expire(&self, what: Expire, limit: usize) -> Answer<'_, u64>;
 }
 
+/// Connections of an engine to its database.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Connections {
+    /// Working.
+    pub in_use: usize,
+    /// Open, without work.
+    pub idle: usize,
+    /// Most that may be open.
+    pub max: usize,
+}
+
 /// A whole engine.
 pub trait Engine: Store + Catalog {
+    /// Its connections now; an engine without a database has none.
+    fn connections(&self) -> Connections {
+        Connections::default()
+    }
+
     /// Finish what was begun and release files and connections.
     fn close(&self) -> Answer<'_, ()>;
 }

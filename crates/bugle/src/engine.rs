@@ -1,24 +1,28 @@
-//! The only place that names a storage engine.
+//! The only place that names a storage engine, and with it the carriers that its servers tell each other by.
 
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use bugle_pg::PoolOptions;
+use bugle_pg::{Config, PoolOptions};
 use bugle_store::Engine;
 use bugle_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use bugle_store_postgres::{PostgresOptions, PostgresStore};
+use bugle_wake::{Carrier, NotifyOptions, UdpOptions};
 
-use crate::settings::StoreSettings;
+use crate::settings::{StoreSettings, WakingSettings};
 
 /// Open the engine that the settings name.
-pub(crate) async fn open(settings: &StoreSettings) -> Result<Arc<dyn Engine>> {
+pub(crate) async fn open(
+    settings: &StoreSettings,
+    waking: &WakingSettings,
+) -> Result<(Arc<dyn Engine>, Vec<Carrier>)> {
     match settings {
         StoreSettings::Embedded { dir } => {
             let options = EmbeddedOptions::new(dir);
             // Recovery reads files for a while; it must not hold up a thread that serves others.
             let store =
                 tokio::task::spawn_blocking(|| EmbeddedStore::open(options)).await.context("opening")??;
-            Ok(store)
+            Ok((store, Vec::new()))
         }
         StoreSettings::Postgres { address, schema, buckets, pooler, connections: (min, max) } => {
             let pool = PoolOptions { min: *min, max: *max, pooled: *pooler, ..PoolOptions::default() };
@@ -28,7 +32,23 @@ pub(crate) async fn open(settings: &StoreSettings) -> Result<Arc<dyn Engine>> {
                 buckets: *buckets,
                 ..PostgresOptions::new(address)
             };
-            Ok(PostgresStore::open(options).await?)
+            let store = PostgresStore::open(options).await?;
+            let carriers = carriers(&store, address, waking)?;
+            Ok((store, carriers))
         }
     }
+}
+
+fn carriers(store: &PostgresStore, address: &str, waking: &WakingSettings) -> Result<Vec<Carrier>> {
+    let mut carriers = Vec::new();
+    if waking.notify {
+        let listen =
+            Config::parse(waking.listen_store.as_deref().unwrap_or(address)).context("listen-store")?;
+        carriers.push(Carrier::notify(NotifyOptions::new(listen, store.pool().clone(), store.channel())));
+    }
+    if let Some(udp) = &waking.udp {
+        let options = UdpOptions { bind: udp.bind, peers: udp.peers.clone(), secret: udp.secret.clone() };
+        carriers.push(Carrier::udp(options).context("udp")?);
+    }
+    Ok(carriers)
 }

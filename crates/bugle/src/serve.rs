@@ -6,11 +6,12 @@ use std::net::SocketAddr;
 use anyhow::{Context, Result, bail};
 use bugle_broker::Broker;
 use bugle_http::HttpConfig;
+use bugle_wake::BellOptions;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::settings::{ServeArgs, Settings, Sources};
+use crate::settings::{ServeArgs, Settings, Sources, WakingSettings};
 use crate::{engine, logs};
 
 /// `bugle serve`.
@@ -36,8 +37,14 @@ async fn serve(settings: Settings) -> Result<()> {
     let mut signals = Signals::listen()?;
     let listener = bind(&settings).await?;
     let address = listener.local_addr().context("listen address")?;
-    let store = engine::open(&settings.store).await.with_context(|| format!("store {:?}", settings.store))?;
-    let broker = Broker::open(store, settings.broker).await.context("broker")?;
+    let (store, carriers) = engine::open(&settings.store, &settings.waking)
+        .await
+        .with_context(|| format!("store {:?}", settings.store))?;
+    if let Some(workers) = settings.waking.poll_workers {
+        tracing::info!(workers, "poll-worker-count is ignored: waiting pops need no workers");
+    }
+    let bell = BellOptions { name: server_name(&settings.waking, address), ..BellOptions::default() };
+    let broker = Broker::open_with(store, settings.broker, bell, carriers).await.context("broker")?;
 
     let draining = CancellationToken::new();
     let stop = CancellationToken::new();
@@ -60,6 +67,15 @@ async fn serve(settings: Settings) -> Result<()> {
     broker.shutdown().await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// What this server calls itself: the same name after every start.
+fn server_name(waking: &WakingSettings, address: SocketAddr) -> String {
+    waking.name.clone().unwrap_or_else(|| {
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let host = Some(host.trim()).filter(|host| !host.is_empty()).unwrap_or("bugle");
+        format!("{host}:{}", address.port())
+    })
 }
 
 /// Take the address before the store is opened, so that a second server on one machine fails before it touches data.

@@ -6,6 +6,7 @@ use bugle_store::{Load, Timestamp};
 
 use crate::api::{LeaseToken, Refused, Renewed};
 use crate::inner::Inner;
+use crate::meters::WakeSource;
 use crate::semantics::lease;
 
 use super::MAX_TRIES;
@@ -27,7 +28,7 @@ impl Inner {
                 let Some(next) = lease::renew(&cursor, id, seconds, now) else { continue };
                 swaps.push(crate::pop::plain_swap(found.lane.id, &found.group, &cursor, next.clone()));
                 let channel = self.channels.get(found.lane.queue, &found.group);
-                homes.push((channel, self.learn_lane(&found.lane), next));
+                homes.push((channel, self.learn_lane(&found.lane, WakeSource::Local), next));
             }
             if swaps.is_empty() {
                 return gone("Lease already expired");

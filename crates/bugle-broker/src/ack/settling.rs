@@ -9,6 +9,7 @@ use bugle_store::{Cursor, DeadLetter, Group, Load, Message, Queue, Swap, SwapErr
 use crate::api::{Acked, Refused};
 use crate::inner::Inner;
 use crate::lanes::LaneState;
+use crate::meters::WakeSource;
 use crate::semantics::settle::{self, AckIn, Dead, Verdict};
 use crate::waiting::{Channel, Place};
 
@@ -112,8 +113,9 @@ impl Inner {
         let found = self.watch(self.engine.load(loads).await)?;
         for (i, found) in unknown.into_iter().zip(found) {
             if let Some(found) = found.into_iter().next() {
-                self.learn_lane(&found.lane);
-                open[i].lane.absorb(&found.lane);
+                if open[i].lane.absorb(&found.lane) {
+                    self.lane_written(&open[i].lane, WakeSource::Local);
+                }
                 open[i].cursor = found.cursor;
             }
         }
@@ -195,6 +197,8 @@ impl Inner {
         if let Some(next) = outcome.next {
             self.cursor_changed(&channel, &lane, next);
         }
+        let acked = outcome.answers.iter().flatten().filter(|acked| acked.success && !acked.noop).count();
+        self.meters.queues.of(channel.queue).acked.add(acked as u64);
         for (call, answer) in calls.into_iter().zip(outcome.answers) {
             let _ = call.reply.send(Ok(answer));
         }
@@ -210,7 +214,7 @@ impl Inner {
         };
         if blocked {
             // The lane may have been freed after all: the next claim loads the truth.
-            self.ring(&settling.channel, settling.lane.id);
+            self.ring(&settling.channel, settling.lane.id, WakeSource::Local);
         }
         for call in settling.calls {
             let _ = call.reply.send(Err(refused.clone()));

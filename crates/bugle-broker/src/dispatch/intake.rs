@@ -65,9 +65,15 @@ impl<T: Send + 'static> Intake<T> {
         self.start_worker(state);
     }
 
+    /// Hand in items that were counted when they first came in, behind those that wait.
+    pub(crate) fn offer_again(self: &Arc<Self>, items: impl IntoIterator<Item = T>) {
+        let mut state = self.state.lock();
+        state.normal.extend(items);
+        self.start_worker(state);
+    }
+
     /// Items that wait.
-    #[cfg(test)]
-    fn queued(&self) -> usize {
+    pub(crate) fn queued(&self) -> usize {
         let state = self.state.lock();
         state.urgent.len() + state.normal.len()
     }

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use bugle_store::{Cursor, LaneCursor, Load, Position, Probe, Start, Timestamp};
+use bugle_store::{Cursor, LaneCursor, LaneId, Load, Position, Probe, Queue, Start, Timestamp};
 
 use crate::api::{PopTarget, Refused};
+use crate::floor::LOOK_BACK;
 use crate::inner::Inner;
+use crate::meters::WakeSource;
 use crate::semantics::lease;
 use crate::waiting::{Channel, Place};
 
@@ -16,8 +18,6 @@ use super::serve::Open;
 const PROBE_LIMIT: usize = 10_000;
 /// Blocked lanes looked at again by one probe.
 const RECHECK: usize = 1000;
-/// How far a probe looks back before the newest write it knows: longer than any transaction may take.
-const LOOK_BACK: std::time::Duration = std::time::Duration::from_secs(60);
 
 impl Inner {
     /// Whether asking the store could tell this job something.
@@ -30,22 +30,28 @@ impl Inner {
         if !direct && open.channels.iter().any(|(_, channel)| unknown(channel)) {
             return true;
         }
-        !open.job.asked && (direct || !self.engine.exclusive())
+        if open.job.asked || (self.engine.exclusive() && !direct) {
+            return false;
+        }
+        // Who waits where all is quiet parks without asking; who does not wait always asks.
+        let Some(period) = self.period().filter(|_| open.job.deadline.is_some()) else { return true };
+        !open.channels.iter().all(|(queue, channel)| {
+            let lane = named_lane(&open.job.request.target, queue);
+            channel.state.lock().is_quiet(lane, period)
+        })
     }
 
     /// Ask for all `jobs` together and put what is ready into the rings.
     pub(super) async fn ask(self: &Arc<Self>, jobs: &mut [Open]) -> Result<(), Refused> {
         let (mut loads, mut load_for) = (Vec::new(), Vec::new());
         let mut probe_for: Vec<Arc<Channel>> = Vec::new();
+        let period = self.period();
         for open in jobs.iter_mut() {
             open.job.asked = true;
             for (queue, channel) in &open.channels {
-                if let PopTarget::Lane { partition, .. } = &open.job.request.target {
-                    loads.push(Load::Lane(
-                        bugle_store::LaneId::derive(queue.id, partition),
-                        channel.group.clone(),
-                    ));
-                    load_for.push(channel.clone());
+                if let Some(lane) = named_lane(&open.job.request.target, queue) {
+                    loads.push(Load::Lane(lane, channel.group.clone()));
+                    load_for.push((channel.clone(), lane));
                 } else if !probe_for.iter().any(|c| c.no == channel.no) {
                     probe_for.push(channel.clone());
                 }
@@ -53,19 +59,24 @@ impl Inner {
         }
         if !loads.is_empty() {
             let found = self.watch(self.engine.load(loads).await)?;
-            for (channel, found) in load_for.iter().zip(found) {
+            for ((channel, lane), found) in load_for.iter().zip(found) {
                 for found in found {
-                    self.learn_cursor(channel, found);
+                    self.learn_cursor(channel, found, WakeSource::Local);
                 }
+                channel.state.lock().asked(Some(*lane), period);
             }
         }
         if !probe_for.is_empty() {
-            self.probe(probe_for).await?;
+            self.probe(probe_for, period).await?;
         }
         Ok(())
     }
 
-    async fn probe(self: &Arc<Self>, channels: Vec<Arc<Channel>>) -> Result<(), Refused> {
+    async fn probe(
+        self: &Arc<Self>,
+        channels: Vec<Arc<Channel>>,
+        period: Option<u64>,
+    ) -> Result<(), Refused> {
         let now = self.engine.now().earliest;
         let mut open: Vec<(Arc<Channel>, Probe)> =
             channels.into_iter().map(|c| first_probe(c, now)).collect();
@@ -76,9 +87,9 @@ impl Inner {
             for ((channel, mut probe), answer) in open.into_iter().zip(answers) {
                 let last = answer.lanes.last().map(|l| l.lane.id);
                 for found in fair_order(answer.lanes) {
-                    self.learn_cursor(&channel, found);
+                    self.learn_cursor(&channel, found, WakeSource::Local);
                 }
-                if !self.probed(&channel, answer.more, now) {
+                if !self.probed(&channel, answer.more, now, period) {
                     probe.after = last;
                     again.push((channel, probe));
                 }
@@ -89,7 +100,7 @@ impl Inner {
     }
 
     /// A page of a probe was taken over. `false` = there is more to walk.
-    fn probed(&self, channel: &Channel, more: bool, now: Timestamp) -> bool {
+    fn probed(&self, channel: &Channel, more: bool, now: Timestamp, period: Option<u64>) -> bool {
         let mut state = channel.state.lock();
         let full = state.entries.len() >= self.config.max_cached_lanes;
         state.overflow = more && full;
@@ -98,17 +109,24 @@ impl Inner {
         }
         state.seeded = true;
         state.watermark = state.watermark.max(now);
+        state.asked(None, period);
         true
     }
 
-    /// Take over a lane and cursor as the store has them, and find the lane's place.
-    pub(super) fn learn_cursor(self: &Arc<Self>, channel: &Arc<Channel>, found: LaneCursor) {
-        let lane = self.learn_lane(&found.lane);
+    /// Take over a lane and cursor as the store has them, and find the lane's place. `true` = it is ready now and was
+    /// not before.
+    pub(crate) fn learn_cursor(
+        self: &Arc<Self>,
+        channel: &Arc<Channel>,
+        found: LaneCursor,
+        source: WakeSource,
+    ) -> bool {
+        let lane = self.learn_lane(&found.lane, source);
         let now = self.engine.now();
         let mut state = channel.state.lock();
         let entry = state.entry(&lane);
         if entry.place == Place::Claiming {
-            return;
+            return false;
         }
         // An epoch below the one known here is an old answer, or another incarnation of the lane: ask before claiming.
         let stored = found.cursor.as_ref().map_or(0, |c| c.epoch);
@@ -120,18 +138,20 @@ impl Inner {
             if entry.place != Place::Ring {
                 entry.place = Place::Idle;
             }
-            return;
+            return false;
         }
         match entry.cursor.as_ref().map_or(Ok(()), |c| lease::free_at(c, now)) {
             Ok(()) if matches!(entry.place, Place::Idle | Place::Leased) => {
                 drop(state);
-                self.ring(channel, lane.id);
+                self.ring(channel, lane.id, source);
+                true
             }
-            Ok(()) => (),
+            Ok(()) => false,
             Err(at) => {
                 entry.place = Place::Leased;
                 drop(state);
                 self.wake_at(channel, lane.id, at);
+                false
             }
         }
     }
@@ -153,8 +173,9 @@ impl Inner {
                 plan.cursor = Some(Cursor::fresh(0));
                 continue;
             };
-            self.learn_lane(&found.lane);
-            plan.lane.absorb(&found.lane);
+            if plan.lane.absorb(&found.lane) {
+                self.lane_written(&plan.lane, WakeSource::Local);
+            }
             plan.cursor = plan.without_orphan(found.cursor);
             if plan.cursor.is_some() {
                 continue;
@@ -174,6 +195,14 @@ impl Inner {
             }
         }
         Ok(())
+    }
+}
+
+/// The lane a pop names, if it names one.
+pub(super) fn named_lane(target: &PopTarget, queue: &Queue) -> Option<LaneId> {
+    match target {
+        PopTarget::Lane { partition, .. } => Some(LaneId::derive(queue.id, partition)),
+        _ => None,
     }
 }
 

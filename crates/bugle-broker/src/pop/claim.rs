@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use uuid::Uuid;
 
@@ -9,9 +10,11 @@ use bugle_store::{Cursor, DeadLetter, Span, Swap, SwapError, Swapped, Timestamp}
 
 use crate::api::Refused;
 use crate::inner::Inner;
+use crate::meters::WakeSource;
 use crate::semantics::lease;
 use crate::waiting::Place;
 
+use super::deliver::Cut;
 use super::plan::Plan;
 use super::serve::Open;
 
@@ -31,8 +34,15 @@ impl Inner {
                 *leases.entry(plan.job).or_insert_with(|| self.lease_for(&open[plan.job], plan));
             swaps.push(self.swap_for(&open[plan.job], plan, id, until));
         }
+        let meters = &self.meters;
+        meters.claim_calls.one();
+        meters.claim_jobs.add(leases.len() as u64);
+        meters.claim_lanes.add(plans.len() as u64);
         let nexts: Vec<Cursor> = swaps.iter().map(|s| s.next.clone()).collect();
-        let outcomes = match self.watch(self.engine.swap(swaps).await) {
+        let began = Instant::now();
+        let answered = self.watch(self.engine.swap(swaps).await);
+        let (lease, began) = (began.elapsed(), Instant::now());
+        let outcomes = match answered {
             Ok(outcomes) => outcomes,
             Err(refused) => {
                 for plan in &plans {
@@ -42,15 +52,35 @@ impl Inner {
                 return Err(refused);
             }
         };
+        let cuts = self.take_outcomes(open, plans, nexts, outcomes, &leases);
+        self.cut(cuts).await;
+        for job in open.iter_mut() {
+            job.answer.phases.lease += lease;
+            job.answer.phases.messages += began.elapsed();
+        }
+        Ok(())
+    }
+
+    /// What became of each plan; answers the claims that cover more than was sent.
+    fn take_outcomes(
+        self: &Arc<Self>,
+        open: &mut [Open],
+        plans: Vec<Plan>,
+        nexts: Vec<Cursor>,
+        outcomes: Vec<Result<Swapped, SwapError>>,
+        leases: &HashMap<usize, (Uuid, Timestamp)>,
+    ) -> Vec<Cut> {
         let mut cuts = Vec::new();
+        let before = open.iter().filter(|o| !o.answer.lanes.is_empty()).count();
         for ((plan, next), outcome) in plans.into_iter().zip(nexts).zip(outcomes) {
             match outcome {
                 Ok(Swapped { segments }) => {
-                    let lease = leases.get(&plan.job).copied();
-                    cuts.extend(self.won(&mut open[plan.job], plan, next, segments, lease));
+                    let held = leases.get(&plan.job).copied();
+                    cuts.extend(self.won(&mut open[plan.job], plan, next, segments, held));
                 }
                 Err(SwapError::Moved(row)) => {
                     open[plan.job].lost += 1;
+                    self.meters.claims_lost.one();
                     self.lost(&plan, row);
                 }
                 Err(SwapError::NoLane) => {
@@ -59,8 +89,12 @@ impl Inner {
                 }
             }
         }
-        self.cut(cuts).await;
-        Ok(())
+        let served = open.iter().filter(|o| !o.answer.lanes.is_empty()).count() - before;
+        self.meters.claim_served.add(served as u64);
+        if served == 0 {
+            self.meters.claims_empty.one();
+        }
+        cuts
     }
 
     pub(super) fn lease_for(&self, open: &Open, plan: &Plan) -> (Uuid, Timestamp) {
@@ -125,7 +159,7 @@ impl Inner {
         match free {
             Ok(()) => {
                 self.put(plan, Place::Idle);
-                self.ring(&plan.channel, plan.lane.id);
+                self.ring(&plan.channel, plan.lane.id, WakeSource::Local);
             }
             Err(at) => {
                 self.put(plan, Place::Leased);

@@ -8,6 +8,7 @@ use bugle_store::{Cursor, Group, LaneId, Message, Offset, Read, Segment, Swap, T
 
 use crate::api::{Popped, PoppedLane};
 use crate::inner::Inner;
+use crate::meters::WakeSource;
 use crate::semantics::lease;
 use crate::waiting::{Channel, Place};
 
@@ -54,6 +55,7 @@ impl Inner {
                 open.claimed.push((plan.channel.clone(), plan.lane.id));
             }
             open.messages = open.messages.saturating_sub(messages.len() as u64);
+            self.meters.queues.of(plan.queue.id).popped.add(messages.len() as u64);
             open.answer.lanes.push(PoppedLane {
                 queue: plan.queue.name.clone(),
                 partition: plan.lane.name.clone(),
@@ -116,7 +118,7 @@ impl Inner {
         entry.place = Place::Idle;
         if plan.lane.bounds().0 > next.committed {
             drop(state);
-            self.ring(&plan.channel, plan.lane.id);
+            self.ring(&plan.channel, plan.lane.id, WakeSource::Local);
         }
     }
 
@@ -153,7 +155,7 @@ impl Inner {
         }
         let (head, tail) = cut.lane.bounds();
         if tail > cut.next.committed {
-            self.ring(&cut.channel, cut.lane.id);
+            self.ring(&cut.channel, cut.lane.id, WakeSource::Local);
         } else if head > cut.next.committed {
             cut.channel.state.lock().entry(&cut.lane).place = Place::Later;
             self.wake_at(&cut.channel, cut.lane.id, self.engine.now().latest.plus(UNREADABLE_PAUSE));

@@ -6,6 +6,7 @@ use bugle_store::Read;
 
 use crate::api::Refused;
 use crate::inner::Inner;
+use crate::meters::WakeSource;
 use crate::semantics::{lease, visible};
 use crate::waiting::Place;
 
@@ -87,7 +88,7 @@ impl Inner {
         if *rest == 0 {
             drop(state);
             self.put(plan, Place::Idle);
-            self.ring(&plan.channel, plan.lane.id);
+            self.ring(&plan.channel, plan.lane.id, WakeSource::Local);
             return false;
         }
         plan.expired_from = plan.from;

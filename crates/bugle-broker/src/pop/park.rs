@@ -7,9 +7,11 @@ use bugle_store::{LaneId, Queue};
 
 use crate::api::{Autopilot, PopAnswer, PopTarget, Refused};
 use crate::inner::Inner;
+use crate::meters::WakeSource;
 use crate::waiting::{Channel, Place};
 
 use super::PopJob;
+use super::ask::named_lane;
 use super::serve::Open;
 
 impl Inner {
@@ -31,6 +33,14 @@ impl Inner {
             });
         }
         answer.conflation_conflict &= answer.conflation || job.request.conflation;
+        if job.deadline.is_some() && !answer.lanes.is_empty() {
+            self.meters.delivered(job.came.elapsed(), job.woken.map(|(_, at)| at.elapsed()));
+            if job.woken.is_some_and(|(source, _)| source == WakeSource::Floor) {
+                self.meters.woken(WakeSource::Floor);
+                self.floor.found();
+            }
+            tracing::debug!(request = job.seq, count = answer.count(), "waiting pop served");
+        }
         let lease = answer.lease_id;
         if job.reply.send(Ok(answer)).is_err()
             && let Some(lease) = lease
@@ -50,7 +60,7 @@ impl Inner {
         let next = state.make_ready(ready);
         drop(state);
         let next = next.or_else(|| self.channels.wake_filter(queue, &channel.group));
-        self.pops().offer_urgent(next);
+        self.dispatch(next, WakeSource::Local);
     }
 
     /// A job was woken and its client is gone: wake the next one for the lanes it would have taken.
@@ -63,12 +73,42 @@ impl Inner {
         };
         for queue in queues {
             let Some(channel) = self.channels.get(queue.id, &gone.request.group) else { continue };
-            let own = match &gone.request.target {
-                PopTarget::Lane { partition, .. } => Some(LaneId::derive(queue.id, partition)),
-                _ => None,
-            };
-            self.wake_next(&queue, &channel, own);
+            self.wake_next(&queue, &channel, named_lane(&gone.request.target, &queue));
         }
+    }
+
+    /// Park a pop that comes where all is known and nothing is there: most of those that come again and again. Gives it
+    /// back if it must be served.
+    pub(super) fn park_at_once(&self, mut job: PopJob) -> Result<(), PopJob> {
+        let (PopTarget::Lane { queue, .. } | PopTarget::Queue { queue }) = &job.request.target else {
+            return Err(job);
+        };
+        if job.deadline.is_none() {
+            return Err(job);
+        }
+        let Some(queue) = self.catalog.queue(queue) else { return Err(job) };
+        let Some(channel) = self.channels.get(queue.id, &job.request.group) else { return Err(job) };
+        // Before the channel is looked at, see `Channel::heed`.
+        job.interests.push(channel.interest());
+        let lane = named_lane(&job.request.target, &queue);
+        let period = self.period();
+        let mut state = channel.state.lock();
+        let known = match period {
+            Some(period) => state.is_quiet(lane, period),
+            None => self.engine.exclusive() && lane.is_none() && state.seeded && !state.overflow,
+        };
+        let ready = match lane {
+            Some(lane) => state.entries.get(&lane).is_some_and(|e| e.place != Place::Idle),
+            None => state.front().is_some(),
+        };
+        if !known || ready || state.closed {
+            return Err(job);
+        }
+        match lane {
+            Some(lane) => state.park_on(lane, job),
+            None => state.park(job),
+        }
+        Ok(())
     }
 
     pub(super) fn park(self: &Arc<Self>, open: Open) {
@@ -79,7 +119,7 @@ impl Inner {
                 let mut state = channel.state.lock();
                 if state.closed || state.entries.get(&lane).is_some_and(|e| e.place == Place::Ring) {
                     drop(state);
-                    self.pops().offer_urgent([job]);
+                    self.dispatch([job], WakeSource::Local);
                 } else {
                     state.park_on(lane, job);
                 }
@@ -88,7 +128,7 @@ impl Inner {
                 let mut state = channel.state.lock();
                 if state.closed || state.front().is_some() {
                     drop(state);
-                    self.pops().offer_urgent([job]);
+                    self.dispatch([job], WakeSource::Local);
                 } else {
                     state.park(job);
                 }
@@ -101,7 +141,7 @@ impl Inner {
                 let ready = channels.iter().any(|(_, c)| c.state.lock().front().is_some());
                 let known = |queue: &Queue| channels.iter().any(|(q, _)| q.id == queue.id);
                 if ready || !self.catalog.queues_where(|q| wants(q) && !known(q)).is_empty() {
-                    self.pops().offer_urgent(self.channels.unpark_filter(seq));
+                    self.dispatch(self.channels.unpark_filter(seq), WakeSource::Local);
                 }
             }
         }

@@ -1,6 +1,8 @@
 //! Serving jobs together, in passes, until each is answered or parked.
 
+use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Instant;
 
 use bugle_store::{LaneId, Queue};
 
@@ -11,7 +13,7 @@ use crate::semantics::subscribe;
 use crate::waiting::Channel;
 
 use super::PopJob;
-use super::plan::{Terms, terms};
+use super::plan::{Plan, Terms, terms};
 
 /// Passes over one batch of jobs: lanes that turn out empty or hidden are passed over without using up a job's terms.
 const MAX_PASSES: usize = 64;
@@ -32,6 +34,26 @@ pub(super) struct Open {
     planned: bool,
     /// What was claimed for it, to give back if it is gone.
     pub(super) claimed: Vec<(Arc<Channel>, LaneId)>,
+}
+
+/// Channels whose claim is running.
+struct Claiming {
+    inner: Arc<Inner>,
+    channels: Vec<u64>,
+}
+
+impl Drop for Claiming {
+    fn drop(&mut self) {
+        let mut claiming = self.inner.claiming.lock();
+        for no in &self.channels {
+            if let Some(count) = claiming.get_mut(no) {
+                *count -= 1;
+                if *count == 0 {
+                    claiming.remove(no);
+                }
+            }
+        }
+    }
 }
 
 impl Open {
@@ -99,10 +121,11 @@ impl Inner {
     async fn attach(self: &Arc<Self>, open: &mut Open) -> Result<(), Refused> {
         let queues = match &open.job.request.target {
             PopTarget::Lane { queue, .. } | PopTarget::Queue { queue } => {
-                vec![self.watch(self.catalog.ensure_queue(queue).await)?]
+                vec![self.ensure_queue(queue).await?]
             }
             PopTarget::Filter { .. } => self.catalog.queues_where(|q| open.job.wants(q)),
         };
+        let mut interests = Vec::new();
         for queue in queues {
             let record = match self.catalog.group(queue.id, &open.job.request.group) {
                 Some(record) => record,
@@ -114,8 +137,14 @@ impl Inner {
             let request = &open.job.request;
             open.answer.conflation |= record.conflation;
             open.answer.conflation_conflict |= record.conflation != request.conflation;
-            open.channels.push((queue, self.channels.get_or_make(&record)));
+            let channel = self.channels.get_or_make(&record);
+            if open.job.deadline.is_some() {
+                interests.push(channel.interest());
+            }
+            open.channels.push((queue, channel));
         }
+        // Those of an earlier round go last, so that interest does not lapse in between.
+        open.job.interests = interests;
         Ok(())
     }
 
@@ -143,21 +172,37 @@ impl Inner {
 
     /// One pass: plan in memory, look at what is unknown, exchange cursors, assemble.
     async fn pass(self: &Arc<Self>, open: &mut [Open]) -> Result<(), Refused> {
+        let began = Instant::now();
         let mut plans = Vec::new();
         for (index, job) in open.iter_mut().enumerate() {
             let before = plans.len();
             self.plan(index, job, &mut plans);
             job.planned = plans.len() > before;
+            job.answer.phases.candidates += (plans.len() - before) as u32;
         }
         if plans.is_empty() {
             return Ok(());
         }
+        let _running = self.count_claiming(&plans);
         if let Err(refused) = self.look(open, &mut plans).await {
             plans.iter().for_each(|plan| self.unknown(plan, None));
             self.recover();
             return Err(refused);
         }
+        open.iter_mut().for_each(|job| job.answer.phases.find += began.elapsed());
         self.claim(open, plans).await
+    }
+
+    /// Count the channels of these plans as being claimed from, as long as the answer lives.
+    fn count_claiming(self: &Arc<Self>, plans: &[Plan]) -> Claiming {
+        let channels: Vec<u64> =
+            plans.iter().map(|plan| plan.channel.no).collect::<HashSet<_>>().into_iter().collect();
+        let mut claiming = self.claiming.lock();
+        for no in &channels {
+            *claiming.entry(*no).or_default() += 1;
+        }
+        drop(claiming);
+        Claiming { inner: self.clone(), channels }
     }
 
     /// After a pass: answer those with messages, ask the store for those without, park or end the rest.
@@ -175,8 +220,12 @@ impl Inner {
             }
         }
         if !asking.is_empty() {
+            let began = Instant::now();
             match self.ask(&mut asking).await {
-                Ok(()) => again.extend(asking),
+                Ok(()) => {
+                    asking.iter_mut().for_each(|job| job.answer.phases.find += began.elapsed());
+                    again.extend(asking);
+                }
                 Err(refused) => asking.into_iter().for_each(|job| self.store_away(job, &refused)),
             }
         }

@@ -1,4 +1,8 @@
 //! Appending: what waits in lanes, screened and stored by one call for all of them.
+//!
+//! A call that fails as a whole says nothing of its lanes: each may be stored, now or in a moment, or not. What is left of
+//! it is tried again in halves (see [`super::split`]), and stays exact, because an append is conditional on the head or on
+//! the fingerprints above it: of two tries of one segment the store takes the first that reaches it.
 
 use std::sync::Arc;
 
@@ -6,15 +10,18 @@ use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use bugle_store::{
-    Append, AppendError, Appended, Guard, Load, Message, NewSegment, QUEUE_MODE, Segment, uuid_v7,
+    Append, AppendError, Appended, Guard, Load, Message, NewSegment, Offset, QUEUE_MODE, Segment, uuid_v7,
 };
 
 use crate::api::{Pushed, Refused};
 use crate::dedupe::Ids;
 use crate::inner::Inner;
 use crate::lanes::LaneState;
+use crate::meters::WakeSource;
 
 use super::screen::Slot;
+use super::split::{Splits, pinned};
+use super::turn::{Turn, guarded};
 use super::{PushFailure, PushJob};
 
 /// Most message bytes in one segment; what waits beyond goes into the next.
@@ -25,6 +32,8 @@ const MAX_TRIES: u32 = 12;
 /// The jobs of one lane that go out together.
 pub(crate) struct Work {
     pub(crate) lane: Arc<LaneState>,
+    /// The lane's turn to append; a transaction has none.
+    turn: Option<Turn>,
     jobs: Vec<PushJob>,
     /// One per message over all jobs.
     pub(crate) slots: Vec<Slot>,
@@ -33,12 +42,15 @@ pub(crate) struct Work {
     pub(super) window: Option<std::time::Duration>,
     /// Memory covered the lane up to here when it was screened.
     pub(super) screened: u64,
+    /// Head on which an append was conditional whose outcome is not known, where nothing else tells.
+    pub(super) unsure: Option<Offset>,
     pub(crate) tries: u32,
 }
 
 impl Work {
-    fn take(lane: Arc<LaneState>, inner: &Inner) -> Self {
+    fn take(turn: Turn, inner: &Inner) -> Self {
         let mut jobs = Vec::new();
+        let lane = turn.lane().clone();
         {
             let mut state = lane.inner.lock();
             let mut bytes = 0;
@@ -48,13 +60,14 @@ impl Work {
                 jobs.push(job);
             }
         }
-        Self::new(lane, jobs, inner, 0)
+        Self { turn: Some(turn), ..Self::new(lane, jobs, inner, 0) }
     }
 
     fn new(lane: Arc<LaneState>, jobs: Vec<PushJob>, inner: &Inner, tries: u32) -> Self {
         let seconds = inner.catalog.queue_by_id(lane.queue).map_or(3600, |q| q.options.dedup_window_seconds);
         let window = (seconds > 0).then(|| std::time::Duration::from_secs(seconds));
-        Self { lane, jobs, slots: Vec::new(), ids: Ids::default(), window, screened: 0, tries }
+        let (slots, ids) = (Vec::new(), Ids::default());
+        Self { lane, turn: None, jobs, slots, ids, window, screened: 0, unsure: None, tries }
     }
 
     /// Work for messages that belong to no waiting request, as a transaction has them.
@@ -72,17 +85,24 @@ impl Work {
 impl Inner {
     /// Handler of the push intake: append what waits in these lanes.
     pub(crate) async fn append_lanes(self: Arc<Self>, lanes: Vec<Arc<LaneState>>) {
-        let mut open: Vec<Work> = lanes.into_iter().map(|lane| Work::take(lane, &self)).collect();
-        while !open.is_empty() {
-            open = self.append_round(open).await;
+        let turns: Vec<Turn> = lanes.into_iter().map(Turn::new).collect();
+        guarded(self.append_turns(turns)).await;
+    }
+
+    async fn append_turns(self: &Arc<Self>, turns: Vec<Turn>) {
+        let mut splits = Splits::default();
+        let mut groups: Vec<Vec<Work>> = vec![turns.into_iter().map(|turn| Work::take(turn, self)).collect()];
+        while let Some(group) = groups.pop() {
+            groups.extend(self.append_round(group, &mut splits).await);
         }
     }
 
-    /// One append per lane; answers the lanes that must try again.
-    async fn append_round(self: &Arc<Self>, mut open: Vec<Work>) -> Vec<Work> {
+    /// One append per lane; answers the lanes that must try again, those together that may go together.
+    async fn append_round(self: &Arc<Self>, mut open: Vec<Work>, splits: &mut Splits) -> Vec<Vec<Work>> {
         if let Err(refused) = self.catch_up(&mut open).await {
             return self.refuse_all(open, &refused);
         }
+        open = self.drop_uncertain(open);
         if let Err(refused) = self.screen(&mut open).await {
             return self.refuse_all(open, &refused);
         }
@@ -90,7 +110,7 @@ impl Inner {
         for mut work in open {
             match self.prepare(&mut work) {
                 Some(append) => {
-                    batch.push(append);
+                    batch.push(pinned(append, &work));
                     sending.push(work);
                 }
                 None => known.push(work),
@@ -100,19 +120,21 @@ impl Inner {
         if batch.is_empty() {
             return Vec::new();
         }
-        let sent: Vec<(NewSegment, Ids)> =
-            batch.iter().zip(&sending).map(|(a, w)| (a.segment.clone(), w.ids)).collect();
+        let sent: Vec<(NewSegment, Ids, Offset)> =
+            batch.iter().zip(&sending).map(|(a, w)| (a.segment.clone(), w.ids, a.known_head)).collect();
+        let repeatable: Vec<bool> = batch.iter().zip(&sending).map(|(a, w)| w.repeatable(a.guard)).collect();
         let outcomes = match self.watch(self.engine.append(batch).await) {
             Ok(outcomes) => outcomes,
             Err(refused) => {
-                for work in &sending {
+                for (work, (_, _, head)) in sending.iter_mut().zip(&sent) {
                     work.lane.inner.lock().stale = true;
+                    work.unsure = work.window.is_none().then_some(*head);
                 }
-                return self.refuse_all(sending, &refused);
+                return self.split(sending, repeatable, &refused, splits).await;
             }
         };
         let mut again = Vec::new();
-        for ((mut work, outcome), (segment, ids)) in sending.into_iter().zip(outcomes).zip(sent) {
+        for ((mut work, outcome), (segment, ids, _)) in sending.into_iter().zip(outcomes).zip(sent) {
             match outcome {
                 Ok(appended) => {
                     self.appended(&work, appended, &segment, ids);
@@ -120,7 +142,7 @@ impl Inner {
                 }
                 Err(AppendError::Moved(lane)) => {
                     work.lane.correct(&lane, work.tries > 1);
-                    self.lane_written(&work.lane);
+                    self.lane_written(&work.lane, WakeSource::Local);
                     work.tries += 1;
                     if work.tries < MAX_TRIES {
                         again.push(work);
@@ -131,7 +153,7 @@ impl Inner {
                 Err(AppendError::NoLane) => self.lane_gone(work),
             }
         }
-        again
+        if again.is_empty() { Vec::new() } else { vec![again] }
     }
 
     /// Lanes that every message is already in. Where others write to the store too, memory cannot know that the lane was
@@ -159,7 +181,7 @@ impl Inner {
             for (i, found) in stale.iter().zip(self.watch(self.engine.load(batch).await)?) {
                 match found.first() {
                     // What an unanswered append has left behind is there for consumers too.
-                    Some(found) if open[*i].lane.absorb(&found.lane) => self.lane_written(&open[*i].lane),
+                    Some(found) if open[*i].lane.absorb(&found.lane) => self.lane_committed(&open[*i].lane),
                     Some(_) => (),
                     None => open[*i].lane.inner.lock().stale = false,
                 }
@@ -228,17 +250,19 @@ impl Inner {
             body: segment.body.clone(),
         };
         self.lanes.remember(&work.lane, stored);
-        self.lane_written(&work.lane);
+        self.lane_committed(&work.lane);
+        self.meters.queues.of(work.lane.queue).pushed.add(u64::from(count));
     }
 
     /// Answer a lane's jobs and start it again if more waits.
     fn finish(&self, work: Work) {
-        let Work { lane, jobs, slots, .. } = work;
+        let Work { turn, lane, jobs, slots, .. } = work;
         let mut ids: Vec<(Uuid, bool)> = Vec::with_capacity(slots.len());
         for (message, slot) in jobs.iter().flat_map(|j| &j.messages).zip(&slots) {
             ids.push(match slot {
                 Slot::Fresh | Slot::Ask(_) => (message.id, false),
-                Slot::Known(original) => (*original, true),
+                // Its own id: an earlier try of this very push was stored although its outcome was not known.
+                Slot::Known(original) => (*original, *original != message.id),
                 Slot::SameAs(earlier) => (ids[*earlier].0, true),
             });
         }
@@ -257,43 +281,34 @@ impl Inner {
                 .collect();
             let _ = job.reply.send(Ok(answer));
         }
-        self.next_in_lane(&lane);
+        self.next_in_lane(turn);
     }
 
-    fn next_in_lane(&self, lane: &Arc<LaneState>) {
-        let more = {
-            let mut inner = lane.inner.lock();
-            inner.pushing = !inner.waiting.is_empty();
-            inner.pushing
-        };
-        if more {
-            self.pushes().offer_urgent([lane.clone()]);
+    fn next_in_lane(&self, turn: Option<Turn>) {
+        if let Some(lane) = turn.and_then(Turn::end) {
+            self.pushes().offer_urgent([lane]);
         }
     }
 
-    fn refuse_all(&self, open: Vec<Work>, refused: &Refused) -> Vec<Work> {
+    pub(super) fn refuse_all(&self, open: Vec<Work>, refused: &Refused) -> Vec<Vec<Work>> {
         for work in open {
             self.refuse(work, refused);
         }
         Vec::new()
     }
 
-    fn refuse(&self, work: Work, refused: &Refused) {
+    pub(super) fn refuse(&self, work: Work, refused: &Refused) {
         for job in work.jobs {
             let _ = job.reply.send(Err(PushFailure::Refused(refused.clone())));
         }
-        self.next_in_lane(&work.lane);
+        self.next_in_lane(work.turn);
     }
 
     fn lane_gone(self: &Arc<Self>, work: Work) {
         self.lanes.forget(work.lane.id);
         let mut jobs = work.jobs;
-        {
-            // Whoever still holds this lane and pushes to it later must be told the same.
-            let mut inner = work.lane.inner.lock();
-            jobs.extend(std::mem::take(&mut inner.waiting));
-            inner.pushing = false;
-        }
+        // Whoever still holds this lane and pushes to it later must be told the same.
+        jobs.extend(work.turn.into_iter().flat_map(Turn::end_all));
         for job in jobs {
             let _ = job.reply.send(Err(PushFailure::Gone(job.messages)));
         }

@@ -108,18 +108,21 @@ impl Inner {
             }
             let read = Read { lane: lane.id, from, to, max_bytes: GAP_BYTES };
             let segments = self.watch(self.engine.read(vec![read]).await)?.pop().unwrap_or_default();
-            let mut inner = lane.inner.lock();
+            let mut guard = lane.inner.lock();
+            let inner = &mut *guard;
             if segments.first().is_none_or(|s| s.base > from) {
                 // Trimmed meanwhile: nothing to know about what is gone.
-                inner.recent.start_over(segments.first().map_or(to, |s| s.base));
+                inner.recent.start_over(segments.first().map_or(to, |s| s.base), inner.lane.greatest);
             }
             for segment in &segments {
                 let (fingerprints, ids) = ids_of(segment);
+                // An append that went past what others wrote has not told their ids.
+                inner.lane.greatest = inner.lane.greatest.max(ids.greatest());
                 inner.recent.insert(segment.base, &fingerprints, ids, segment.created_at);
             }
             if inner.recent.covered().end == from {
                 // A segment that cannot be decoded: its ids are not known, and it must not be read forever.
-                inner.recent.start_over(segments.last().map_or(to, Segment::end));
+                inner.recent.start_over(segments.last().map_or(to, Segment::end), inner.lane.greatest);
             }
             self.bound_dedupe(&mut inner.recent);
         }
@@ -143,7 +146,7 @@ fn screen_in_memory(work: &mut Work, since: Timestamp) -> Option<(Find, Vec<usiz
         }
         let fp = fingerprint(&message.transaction_id);
         let candidates = inner.recent.candidates(fp, id);
-        if uncovered {
+        if uncovered && !inner.recent.above_unseen(id) {
             fingerprints.push(fp);
             asked.push(i);
         }

@@ -13,14 +13,21 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
 use bugle_store::{Cursor, Group, GroupRecord, LaneId, LeaseId, QueueId, Timestamp};
 
+use bugle_wake::Bell;
+
 use crate::ack::AckCall;
 use crate::lanes::LaneState;
+use crate::news::{News, topic};
 use crate::pop::PopJob;
+
+/// Lanes remembered as seen empty by pops that named them.
+const MAX_SEEN_EMPTY: usize = 10_000;
 
 /// See the module.
 pub(crate) struct Channel {
@@ -30,7 +37,13 @@ pub(crate) struct Channel {
     pub(crate) group: Group,
     pub(crate) record: Arc<GroupRecord>,
     pub(crate) state: Mutex<ChannelState>,
+    /// Pops that wait or are about to: while there are any, hints are followed up at once.
+    interest: AtomicUsize,
+    bell: Bell<News>,
 }
+
+/// A pop's interest in a channel, until it is answered or gone.
+pub(crate) struct Interest(Arc<Channel>);
 
 /// The changing part of a channel.
 #[derive(Default)]
@@ -47,6 +60,13 @@ pub(crate) struct ChannelState {
     pub(crate) watermark: Timestamp,
     /// The queue is gone: nobody may park here any more.
     pub(crate) closed: bool,
+    /// The store was asked about all lanes in this period of hearing everything (see [`crate::hearing`]), and no hint
+    /// has gone unheeded since.
+    quiet: Option<u64>,
+    /// The same for lanes that were asked about by name.
+    seen_empty: HashMap<LaneId, u64>,
+    /// Looks of the floor in a row that found nothing for those who wait here.
+    pub(crate) empty_checks: u32,
 }
 
 /// One lane as this group sees it.
@@ -75,9 +95,42 @@ pub(crate) enum Place {
 }
 
 impl Channel {
-    pub(crate) fn new(no: u64, record: Arc<GroupRecord>) -> Arc<Self> {
+    pub(crate) fn new(no: u64, record: Arc<GroupRecord>, bell: Bell<News>) -> Arc<Self> {
         let (queue, group) = (record.queue, record.group.clone());
-        Arc::new(Self { no, queue, group, record, state: Mutex::default() })
+        let interest = AtomicUsize::new(0);
+        Arc::new(Self { no, queue, group, record, state: Mutex::default(), interest, bell })
+    }
+
+    /// Somebody waits or is about to. To be taken before the channel is looked at.
+    pub(crate) fn interest(self: &Arc<Self>) -> Interest {
+        if self.interest.fetch_add(1, Ordering::SeqCst) == 0 {
+            self.bell.want(topic(self.queue));
+        }
+        Interest(self.clone())
+    }
+
+    /// Whether somebody waits or is about to.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.interest.load(Ordering::SeqCst) > 0
+    }
+
+    /// A lane should be looked at. `true` = now, for somebody who waits; `false` = by whoever comes next.
+    pub(crate) fn heed(&self, lane: LaneId) -> bool {
+        let mut state = self.state.lock();
+        if self.is_wanted() {
+            return true;
+        }
+        state.quiet = None;
+        state.seen_empty.remove(&lane);
+        false
+    }
+}
+
+impl Drop for Interest {
+    fn drop(&mut self) {
+        if self.0.interest.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.0.bell.unwant(topic(self.0.queue));
+        }
     }
 }
 
@@ -176,6 +229,60 @@ impl ChannelState {
     pub(crate) fn blocked(&self, most: usize) -> Vec<LaneId> {
         let blocked = self.entries.iter().filter(|(_, e)| matches!(e.place, Place::Leased | Place::Later));
         blocked.map(|(id, _)| *id).take(most).collect()
+    }
+
+    /// The store was asked, about one lane or about all of them, in this period of hearing everything.
+    pub(crate) fn asked(&mut self, lane: Option<LaneId>, period: Option<u64>) {
+        let Some(period) = period else { return };
+        match lane {
+            None => self.quiet = Some(period),
+            Some(lane) => {
+                if self.seen_empty.len() >= MAX_SEEN_EMPTY {
+                    self.seen_empty.clear();
+                }
+                self.seen_empty.insert(lane, period);
+            }
+        }
+    }
+
+    /// What was known is known still, in this period.
+    pub(crate) fn confirm(&mut self, period: Option<u64>) {
+        if let Some(period) = period {
+            self.quiet = self.quiet.map(|_| period);
+            self.seen_empty.values_mut().for_each(|seen| *seen = period);
+        }
+    }
+
+    /// Something may have been missed: whoever comes next asks.
+    pub(crate) fn doubt(&mut self) {
+        self.quiet = None;
+        self.seen_empty.clear();
+    }
+
+    /// Whether asking the store would tell nothing new, in this period of hearing everything.
+    pub(crate) fn is_quiet(&self, lane: Option<LaneId>, period: u64) -> bool {
+        let all = self.quiet == Some(period) && self.seeded && !self.overflow;
+        all || lane.is_some_and(|lane| self.seen_empty.get(&lane) == Some(&period))
+    }
+
+    /// Whether a lane is known here, so that its growth would have been noticed.
+    pub(crate) fn knows(&self, lane: LaneId) -> bool {
+        self.entries.contains_key(&lane)
+    }
+
+    /// Keys with somebody parked: any lane, and each named one.
+    pub(crate) fn keys(&self) -> usize {
+        usize::from(!self.parked.is_empty()) + self.parked_on_lane.len()
+    }
+
+    /// Pops parked here.
+    pub(crate) fn parked(&self) -> usize {
+        self.parked.len() + self.parked_on_lane.values().map(BTreeMap::len).sum::<usize>()
+    }
+
+    /// Lanes that are hidden by time, for a queue whose options changed.
+    pub(crate) fn hidden(&self) -> Vec<LaneId> {
+        self.entries.iter().filter(|(_, e)| e.place == Place::Later).map(|(id, _)| *id).collect()
     }
 
     /// Drop entries of lanes with nothing to remember, when there are too many.

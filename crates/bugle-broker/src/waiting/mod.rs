@@ -3,7 +3,9 @@
 //! One [`Channel`] per (queue, group). A waiting pop is an entry in it: no task, no connection, no query.
 
 mod channel;
+mod pace;
 mod registry;
 
-pub(crate) use channel::{Channel, Entry, Place};
+pub(crate) use channel::{Channel, Entry, Interest, Place};
+pub(crate) use pace::Pace;
 pub(crate) use registry::{Channels, TimerKey};

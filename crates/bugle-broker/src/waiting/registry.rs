@@ -1,6 +1,6 @@
 //! All channels, by queue and by number, and the pops that wait for queues by namespace or task.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,6 +8,9 @@ use parking_lot::{Mutex, RwLock};
 
 use bugle_store::{Group, GroupRecord, LaneId, Queue, QueueId};
 
+use bugle_wake::Bell;
+
+use crate::news::News;
 use crate::pop::PopJob;
 
 use super::channel::Channel;
@@ -16,8 +19,8 @@ use super::channel::Channel;
 pub(crate) type TimerKey = (u64, LaneId);
 
 /// See the module.
-#[derive(Default)]
 pub(crate) struct Channels {
+    bell: Bell<News>,
     by_queue: RwLock<HashMap<QueueId, HashMap<Group, Arc<Channel>>>>,
     by_no: RwLock<HashMap<u64, Arc<Channel>>>,
     next: AtomicU64,
@@ -25,6 +28,16 @@ pub(crate) struct Channels {
 }
 
 impl Channels {
+    pub(crate) fn new(bell: Bell<News>) -> Self {
+        Self {
+            bell,
+            by_queue: RwLock::default(),
+            by_no: RwLock::default(),
+            next: AtomicU64::new(0),
+            filtering: Mutex::default(),
+        }
+    }
+
     /// The channel of a group, made at first contact.
     pub(crate) fn get_or_make(&self, record: &Arc<GroupRecord>) -> Arc<Channel> {
         if let Some(channel) = self.get(record.queue, &record.group) {
@@ -34,7 +47,7 @@ impl Channels {
         let groups = by_queue.entry(record.queue).or_default();
         let channel = groups.entry(record.group.clone()).or_insert_with(|| {
             let no = self.next.fetch_add(1, Ordering::Relaxed);
-            let channel = Channel::new(no, record.clone());
+            let channel = Channel::new(no, record.clone(), self.bell.clone());
             self.by_no.write().insert(no, channel.clone());
             channel
         });
@@ -100,11 +113,39 @@ impl Channels {
         seqs.into_iter().filter_map(|seq| filtering.remove(&seq)).collect()
     }
 
+    /// All channels.
+    pub(crate) fn all(&self) -> Vec<Arc<Channel>> {
+        self.by_no.read().values().cloned().collect()
+    }
+
+    /// How many channels there are.
+    pub(crate) fn count(&self) -> usize {
+        self.by_no.read().len()
+    }
+
+    /// Channels somebody waits at.
+    pub(crate) fn wanted(&self) -> Vec<Arc<Channel>> {
+        self.by_no.read().values().filter(|channel| channel.is_wanted()).cloned().collect()
+    }
+
+    /// Keys with somebody parked: (queue, partition or any, group), and filters with their group.
+    pub(crate) fn keys(&self) -> usize {
+        let channels: usize = self.wanted().iter().map(|channel| channel.state.lock().keys()).sum();
+        let filtering = self.filtering.lock();
+        let filters: HashSet<_> =
+            filtering.values().map(|job| (&job.request.target, &job.request.group)).collect();
+        channels + filters.len()
+    }
+
+    /// Pops parked by namespace or task.
+    pub(crate) fn parked_filters(&self) -> usize {
+        self.filtering.lock().len()
+    }
+
     /// Take every parked pop out.
     pub(crate) fn unpark_all(&self) -> Vec<PopJob> {
         let mut jobs: Vec<PopJob> = std::mem::take(&mut *self.filtering.lock()).into_values().collect();
-        let channels: Vec<Arc<Channel>> = self.by_no.read().values().cloned().collect();
-        for channel in channels {
+        for channel in self.all() {
             jobs.extend(channel.state.lock().unpark_all());
         }
         jobs

@@ -23,7 +23,12 @@ pub enum Fault {
     HoldAndFail(Arc<Gate>),
     /// It is done, and the answer waits at the gate.
     HoldAfter(Arc<Gate>),
+    /// It waits at the gate, then panics, and nothing was done.
+    Panic(Arc<Gate>),
 }
+
+/// Finds a fault in what is to be appended.
+type Judge = Box<dyn Fn(&[Append]) -> Option<Fault> + Send>;
 
 /// Stops a call until it is opened.
 pub struct Gate {
@@ -63,6 +68,8 @@ pub struct Faulty {
     calls: Mutex<HashMap<&'static str, usize>>,
     /// Random faults: generator, and one call in so many.
     random: Mutex<Option<(fastrand::Rng, u32)>>,
+    /// Appends whose content is at fault.
+    judge: Mutex<Option<Judge>>,
 }
 
 const AT_RANDOM: [&str; 8] = ["append", "swap", "commit", "read", "find", "probe", "load", "ensure_lanes"];
@@ -75,6 +82,7 @@ impl Faulty {
             broken: Mutex::default(),
             calls: Mutex::default(),
             random: Mutex::default(),
+            judge: Mutex::default(),
         })
     }
 
@@ -99,6 +107,11 @@ impl Faulty {
 
     pub fn break_down(&self, verbs: &[&'static str]) {
         *self.broken.lock() = verbs.to_vec();
+    }
+
+    /// From now on appends in which `judge` finds a fault have it.
+    pub fn judge_appends(&self, judge: impl Fn(&[Append]) -> Option<Fault> + Send + 'static) {
+        *self.judge.lock() = Some(Box::new(judge));
     }
 
     pub fn calls(&self, verb: &'static str) -> usize {
@@ -164,6 +177,10 @@ impl Faulty {
                 gate.hold().await;
                 answer
             }
+            Some(Fault::Panic(gate)) => {
+                gate.hold().await;
+                panic!("{verb} was made to panic")
+            }
         }
     }
 }
@@ -185,8 +202,14 @@ impl Store for Faulty {
         self.inner.exclusive()
     }
 
+    fn append(&self, batch: Vec<Append>) -> Answer<'_, Vec<Result<Appended, AppendError>>> {
+        if let Some(fault) = self.judge.lock().as_ref().and_then(|judge| judge(&batch)) {
+            self.planned.lock().entry("append").or_default().insert(0, fault);
+        }
+        Box::pin(async move { self.through("append", async { self.inner.append(batch).await }).await })
+    }
+
     through! {
-        append(batch: Vec<Append>) -> Vec<Result<Appended, AppendError>>;
         swap(batch: Vec<Swap>) -> Vec<Result<Swapped, SwapError>>;
         commit(batch: Vec<Commit>) -> Vec<Result<Committed, CommitError>>;
         read(batch: Vec<Read>) -> Vec<Segments>;
@@ -195,7 +218,8 @@ impl Store for Faulty {
         load(batch: Vec<Load>) -> Vec<Vec<LaneCursor>>;
         position(batch: Vec<Position>) -> Vec<Offset>;
         trim(batch: Vec<Trim>) -> Vec<u64>;
-        aged(query: Aged) -> Vec<AgedLane>;
+        aged(batch: Vec<Aged>) -> Vec<Vec<AgedLane>>;
+        survey(survey: Survey) -> Surveyed;
     }
 }
 

@@ -1,6 +1,8 @@
 //! A broker on the reference store, and short forms of its verbs.
 #![allow(dead_code, clippy::unwrap_used)]
 
+pub(crate) mod hub;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;

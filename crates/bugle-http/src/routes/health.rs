@@ -10,6 +10,7 @@ use serde_json::json;
 
 use crate::app::App;
 use crate::error::json;
+use crate::hearing::{carriers, hearing};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -37,6 +38,7 @@ pub(crate) async fn ready(State(app): State<Arc<App>>) -> Response {
 
 pub(crate) async fn health(State(app): State<Arc<App>>) -> Response {
     let health = app.broker.health().await;
+    let reading = app.broker.read();
     let connected = health.store_connected;
     let (last_error, at) = health.last_error.unzip();
     let body = json!({
@@ -51,6 +53,8 @@ pub(crate) async fn health(State(app): State<Arc<App>>) -> Response {
             "lastErrorAt": at.map(|ms| Millis(ms.saturating_mul(1000))),
         },
         "waiting": health.waiting,
+        "hearing": hearing(&reading),
+        "carriers": carriers(&reading),
     });
     json(if connected { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, &body)
 }

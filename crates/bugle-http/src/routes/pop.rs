@@ -11,12 +11,15 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use bugle_broker::{PopAnswer, PopRequest, PopTarget, Refused, check_name};
-use http::{HeaderName, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use tracing::Instrument;
 
 use crate::app::App;
+use crate::delivery::Delivery;
 use crate::error::{Failure, json_body};
 use crate::pieces::Pieces;
 use crate::query::Query;
+use crate::request_id::span;
 
 /// Longest lease a caller may ask for.
 pub(crate) const MAX_LEASE_SECONDS: u64 = 86_400;
@@ -27,25 +30,28 @@ pub(crate) async fn by_partition(
     State(app): State<Arc<App>>,
     path: Result<Path<(String, String)>, PathRejection>,
     RawQuery(query): RawQuery,
+    headers: HeaderMap,
 ) -> Result<Response, Failure> {
     let Path((queue, partition)) = path.map_err(|e| bad_path(&e))?;
     let target = PopTarget::Lane { queue: name("queue", &queue)?, partition: name("partition", &partition)? };
-    pop(&app, target, &Query::read(query.as_deref())?).await
+    pop(&app, target, &Query::read(query.as_deref())?, &headers).await
 }
 
 pub(crate) async fn by_queue(
     State(app): State<Arc<App>>,
     path: Result<Path<String>, PathRejection>,
     RawQuery(query): RawQuery,
+    headers: HeaderMap,
 ) -> Result<Response, Failure> {
     let Path(queue) = path.map_err(|e| bad_path(&e))?;
     let target = PopTarget::Queue { queue: name("queue", &queue)? };
-    pop(&app, target, &Query::read(query.as_deref())?).await
+    pop(&app, target, &Query::read(query.as_deref())?, &headers).await
 }
 
 pub(crate) async fn by_filter(
     State(app): State<Arc<App>>,
     RawQuery(query): RawQuery,
+    headers: HeaderMap,
 ) -> Result<Response, Failure> {
     let query = Query::read(query.as_deref())?;
     let part = |field| query.text(field).map(|value| name(field, value)).transpose();
@@ -54,7 +60,7 @@ pub(crate) async fn by_filter(
         let body = r#"{"success":false,"error":"namespace or task is required","messages":[]}"#;
         return Ok(json_body(StatusCode::BAD_REQUEST, Body::from(body)));
     }
-    pop(&app, PopTarget::Filter { namespace, task }, &query).await
+    pop(&app, PopTarget::Filter { namespace, task }, &query, &headers).await
 }
 
 /// The refusal of a path that cannot be read, by all routes that have names in theirs.
@@ -67,28 +73,41 @@ fn name(field: &str, value: &str) -> Result<Arc<str>, Refused> {
     Ok(value.into())
 }
 
-async fn pop(app: &App, target: PopTarget, query: &Query<'_>) -> Result<Response, Failure> {
+async fn pop(
+    app: &App,
+    target: PopTarget,
+    query: &Query<'_>,
+    headers: &HeaderMap,
+) -> Result<Response, Failure> {
     let request = request(app, target.clone(), query)?;
     let group = request.group.clone();
-    match app.broker.pop(request).await {
-        Ok(answer) => Ok(response(answer, &target, group)),
+    match app.broker.pop(request).instrument(span(headers)).await {
+        Ok(answer) => Ok(response(app, answer, &target, group)),
         // Existing consumers end on a 5xx here; to them an outage is a quiet queue.
         Err(Refused::Unavailable(reason)) => {
             tracing::debug!(reason, "pop answered empty");
-            Ok(response(PopAnswer { store_unavailable: true, ..PopAnswer::default() }, &target, group))
+            let answer = PopAnswer { store_unavailable: true, ..PopAnswer::default() };
+            Ok(response(app, answer, &target, group))
         }
         Err(refused) => Err(refused.into()),
     }
 }
 
-fn response(answer: PopAnswer, target: &PopTarget, group: Arc<str>) -> Response {
+fn response(app: &App, answer: PopAnswer, target: &PopTarget, group: Arc<str>) -> Response {
     let unavailable = answer.store_unavailable;
     // A conflating consumer must be told of its policy even when there is nothing for it.
     let told = answer.conflation || answer.conflation_conflict;
     let mut response = if answer.count() == 0 && !told {
         StatusCode::NO_CONTENT.into_response()
     } else {
-        json_body(StatusCode::OK, Pieces::new(answer, target, group).into_body())
+        // What was claimed is given back if the client goes away before the last byte.
+        let receipt = answer.lease_id.map(|_| app.broker.receipt(&answer, &group));
+        let body = Pieces::new(answer, target, group).into_body();
+        let body = match receipt {
+            Some(receipt) => Delivery::wrap(body, receipt),
+            None => body,
+        };
+        json_body(StatusCode::OK, body)
     };
     if unavailable {
         response.headers_mut().insert(STORE, HeaderValue::from_static("unavailable"));
@@ -126,7 +145,7 @@ fn wait(app: &App, query: &Query<'_>) -> Result<Option<Duration>, Refused> {
     if !query.flag("wait") {
         return Ok(None);
     }
-    let asked = match query.number("timeout")? {
+    let asked = match query.strict_number("timeout")? {
         None => app.config.default_wait,
         Some(ms) => match u64::try_from(ms) {
             Ok(ms) if ms > 0 => Duration::from_millis(ms),

@@ -46,10 +46,24 @@ impl Server {
 
     /// One request on a connection of its own.
     pub(crate) async fn send(&self, method: &str, path: &str, body: impl Into<Bytes>) -> Answer {
+        self.send_with(method, path, &[], body).await
+    }
+
+    /// One request with headers.
+    pub(crate) async fn send_with(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Bytes>,
+    ) -> Answer {
         let io = TokioIo::new(self.connect().await);
         let (mut sender, connection) = hyper::client::conn::http1::handshake(io).await.unwrap();
         tokio::spawn(connection);
-        let request = Request::builder().method(method).uri(path).header("host", "test");
+        let mut request = Request::builder().method(method).uri(path).header("host", "test");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
         answer(sender.send_request(request.body(Full::new(body.into())).unwrap()).await.unwrap()).await
     }
 

@@ -3,6 +3,10 @@
 #[cfg(test)]
 mod client;
 #[cfg(test)]
+mod logs;
+#[cfg(test)]
+mod metrics;
+#[cfg(test)]
 mod requests;
 #[cfg(test)]
 mod serve;

@@ -1,6 +1,7 @@
 //! Requests that are refused before the broker hears of them, and the routes that do not need it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bugle_broker::{Broker, BrokerConfig};
 use bugle_http::{HttpConfig, ServeConfig, router};
@@ -8,7 +9,7 @@ use bugle_store::MemoryStore;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::client::{Answer, Server};
+use crate::client::{Answer, PATIENCE, Server};
 
 async fn start(config: HttpConfig) -> Server {
     let broker = Broker::open(Arc::new(MemoryStore::new()), BrokerConfig::default()).await.unwrap();
@@ -74,6 +75,35 @@ async fn bad_queries_get_a_400_that_names_the_parameter() {
 }
 
 #[tokio::test]
+async fn a_timeout_that_is_none_is_refused_on_every_route_of_those_who_wait() {
+    let server = start(HttpConfig::default()).await;
+    for route in ["/queue/q?", "/queue/q/partition/p?", "?namespace=n&"] {
+        for timeout in ["", "=", "=abc", "=1.5", "=1e3", "=0", "=-1", "=-99999999999999999999", "=%20", "=+5"]
+        {
+            let path = format!("/api/v1/pop{route}wait=true&timeout{timeout}");
+            let answer = server.send("GET", &path, "").await;
+            assert_eq!(answer.status, 400, "{path}");
+            assert!(error(&answer).starts_with("timeout must be "), "{path}: {}", error(&answer));
+            let path = format!("/api/v1/pop{route}timeout{timeout}");
+            assert_eq!(server.send("GET", &path, "").await.status, 204, "not looked at: {path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_timeout_above_the_longest_is_cut_on_every_route() {
+    let config = HttpConfig { max_wait: Duration::from_millis(50), ..HttpConfig::default() };
+    let server = start(config).await;
+    for route in ["/queue/q?", "/queue/q/partition/p?", "?task=t&"] {
+        for most in ["99999999", "9223372036854775808", "99999999999999999999999999"] {
+            let path = format!("/api/v1/pop{route}wait=true&timeout={most}");
+            let answer = tokio::time::timeout(PATIENCE, server.send("GET", &path, "")).await;
+            assert_eq!(answer.expect("it ends").status, 204, "{path}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn an_empty_push_is_created_with_nothing() {
     let server = start(HttpConfig::default()).await;
     let answer = server.send("POST", "/api/v1/push", r#"{"items":[]}"#).await;
@@ -112,4 +142,5 @@ async fn readiness_ends_before_the_server_does() {
     assert_eq!(health.status, 200);
     let body: Value = serde_json::from_slice(&health.body).unwrap();
     assert_eq!((body["status"].as_str(), body["database"].as_str()), (Some("healthy"), Some("connected")));
+    assert_eq!((body["hearing"].as_str(), &body["carriers"]), (Some("none"), &serde_json::json!([])));
 }

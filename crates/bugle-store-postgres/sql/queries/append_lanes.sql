@@ -10,14 +10,6 @@ WITH s AS MATERIALIZED (
     ORDER BY l.lane_id
     FOR NO KEY UPDATE OF l
 )
-UPDATE {schema}.lanes l
-SET head = s.head + s.count,
-    written_at = s.stamp,
-    written_s = s.stamp / 1000000,
-    tail_at = coalesce(l.tail_at, s.stamp),
-    greatest = greatest(l.greatest, s.greatest),
-    writer = $2
-FROM s
-WHERE l.bucket = $1 AND l.lane_id = s.lane_id
+{append}
   AND (s.guard = 0 OR s.head = s.known)
 RETURNING l.lane_id, s.head, s.stamp

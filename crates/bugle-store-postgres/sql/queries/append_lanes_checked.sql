@@ -10,15 +10,7 @@ WITH s AS MATERIALIZED (
     ORDER BY l.lane_id
     FOR NO KEY UPDATE OF l
 )
-UPDATE {schema}.lanes l
-SET head = s.head + s.count,
-    written_at = s.stamp,
-    written_s = s.stamp / 1000000,
-    tail_at = coalesce(l.tail_at, s.stamp),
-    greatest = greatest(l.greatest, s.greatest),
-    writer = $2
-FROM s
-WHERE l.bucket = $1 AND l.lane_id = s.lane_id
+{append}
   AND CASE s.guard
       WHEN 0 THEN true
       WHEN 1 THEN s.head = s.known

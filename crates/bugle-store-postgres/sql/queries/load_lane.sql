@@ -1,6 +1,6 @@
--- Lanes, each with one group's cursor.
+-- Lanes, each with one group's cursor. Arrays in sub-selects: one plan for any number of them, see survey.sql.
 SELECT u.n::int, {lane}, {cursor}
-FROM unnest($2::uuid[], $3::text[]) WITH ORDINALITY AS u (lane_id, group_name, n)
-JOIN {schema}.lanes l ON l.bucket = $1 AND l.lane_id = u.lane_id
-LEFT JOIN {schema}.cursors c ON c.bucket = $1 AND c.lane_id = u.lane_id AND c.group_name = u.group_name
+FROM unnest((SELECT $2::uuid[]), (SELECT $3::text[])) WITH ORDINALITY AS u (lane_id, group_name, n)
+{lane_by_key}
+{cursor_by_key}
 ORDER BY u.n

@@ -1,14 +1,19 @@
--- Lanes of a queue with messages for a group: those written since a time, and some named ones.
+-- Lanes of a queue with messages for a group: those written since a time, and some named ones. Costs what was written,
+-- not what exists; survey.sql tells how a kept plan is held to that.
+WITH u AS MATERIALIZED (
+    SELECT w.lane_id, $3::text AS group_name
+    FROM {schema}.lanes w
+    WHERE w.bucket = $1 AND w.queue_id = $2
+      AND w.written_s BETWEEN (SELECT $6::bigint / 1000000) AND (SELECT 9223372036854775807)
+      AND w.written_at >= (SELECT $6::bigint)
+    UNION
+    SELECT unnest((SELECT $7::uuid[])), $3::text
+)
 SELECT {lane}, {cursor}
-FROM {schema}.lanes l
-LEFT JOIN {schema}.cursors c ON c.bucket = $1 AND c.lane_id = l.lane_id AND c.group_name = $3
-WHERE l.bucket = $1 AND l.queue_id = $2 AND ($4::uuid IS NULL OR l.lane_id > $4)
+FROM u
+{lane_by_key}
+{cursor_by_key}
+WHERE l.queue_id = $2 AND ($4::uuid IS NULL OR u.lane_id > $4)
   AND l.head > greatest(l.tail, coalesce(c.committed, 0))
-  AND l.lane_id IN (
-      SELECT w.lane_id
-      FROM {schema}.lanes w
-      WHERE w.bucket = $1 AND w.queue_id = $2 AND w.written_s >= $6::bigint / 1000000 AND w.written_at >= $6
-      UNION ALL
-      SELECT unnest($7::uuid[]))
 ORDER BY l.lane_id
 LIMIT $5

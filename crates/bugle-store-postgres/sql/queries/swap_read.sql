@@ -1,26 +1,6 @@
--- Like read, only for cursors that this call has just exchanged.
+-- Segments of ranges, only for cursors that this call has just exchanged.
 SELECT u.n::int, g.base, g.count, g.created_at, g.segment_id, g.body
 FROM unnest($3::uuid[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[]) WITH ORDINALITY
      AS u (lane_id, group_name, lo, hi, bytes, n)
 JOIN {schema}.cursors c ON c.bucket = $1 AND c.lane_id = u.lane_id AND c.group_name = u.group_name AND c.writer = $2
-JOIN {schema}.lanes l ON l.bucket = $1 AND l.lane_id = u.lane_id
-CROSS JOIN LATERAL (
-    SELECT w.base, w.count, w.created_at, w.segment_id, w.body,
-           row_number() OVER (ORDER BY w.base) AS nth,
-           sum(octet_length(w.body)) OVER (ORDER BY w.base) - octet_length(w.body) AS before
-    FROM (
-        SELECT s.*
-        FROM {schema}.segments s
-        WHERE s.bucket = $1 AND s.lane_id = u.lane_id AND s.base < u.hi
-          AND s.base >= coalesce((
-              SELECT p.base FROM {schema}.segments p
-              WHERE p.bucket = $1 AND p.lane_id = u.lane_id AND p.base <= greatest(u.lo, l.tail)
-              ORDER BY p.base DESC LIMIT 1), 0)
-          AND s.base + s.count > greatest(u.lo, l.tail)
-          AND greatest(u.lo, l.tail) < u.hi
-        ORDER BY s.base
-        LIMIT {page}
-    ) w
-) g
-WHERE g.nth = 1 OR g.before < u.bytes
-ORDER BY u.n, g.base
+{segments}

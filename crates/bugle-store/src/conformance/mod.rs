@@ -21,6 +21,7 @@ pub mod probe;
 pub mod queue;
 pub mod read;
 pub mod retention;
+pub mod survey;
 pub mod swap;
 pub mod trace;
 
@@ -170,11 +171,23 @@ suite! { $
         trim_stays_between_tail_and_head
         trim_batches_answer_in_order
         aged_tells_cut_and_slowest
+        aged_answers_many_queues_in_order
         expired_lanes_take_their_cursors
         old_dead_letters_expire
         old_traces_expire
         expire_respects_a_limit_of_zero
         concurrent_trims_count_once;
+    survey:
+        a_written_lane_appears
+        all_queues_are_one_answer
+        since_is_inclusive
+        the_limit_keeps_what_was_written_first
+        rechecked_lanes_come_with_their_cursor
+        a_lane_may_be_written_and_rechecked
+        the_catalog_version_is_the_snapshots
+        a_deleted_queue_is_absent
+        a_late_commit_is_found_by_looking_back
+        announcing_changes_nothing;
     queue:
         the_store_answers_and_tells_the_time
         queues_round_trip

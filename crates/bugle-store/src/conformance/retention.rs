@@ -118,20 +118,49 @@ pub async fn aged_tells_cut_and_slowest(engine: Arc<dyn Engine>) {
         |aged: Vec<AgedLane>| -> Vec<_> { aged.iter().map(|a| (a.lane.id, a.cut, a.slowest)).collect() };
     let ask = |before, after, limit| Aged { queue: f.queue.id, before, after, limit };
     // Lane 0 is partly old, lane 1 not (20 is not before 20), lane 2 all, lane 3 is empty, lane 4 trimmed.
-    let aged = up(f.aged(ask(at(20), None, 10)).await);
+    let aged = one(f.aged(vec![ask(at(20), None, 10)]).await);
     assert_eq!(Some(&aged[0].lane), f.state(lanes[0]).await.as_ref());
     assert_eq!(found(aged), [(lanes[0], 2, Some(1)), (lanes[2], 4, None)]);
-    assert_eq!(found(up(f.aged(ask(at(10), None, 10)).await)), []);
-    let aged = up(f.aged(ask(at(99), None, 10)).await);
+    assert_eq!(found(one(f.aged(vec![ask(at(10), None, 10)]).await)), []);
+    let aged = one(f.aged(vec![ask(at(99), None, 10)]).await);
     let all = [(lanes[0], 6, Some(1)), (lanes[1], 4, None), (lanes[2], 4, None)];
     assert_eq!(found(aged), all);
-    assert_eq!(found(up(f.aged(ask(at(99), None, 2)).await)), all[..2]);
-    assert_eq!(found(up(f.aged(ask(at(99), Some(lanes[1]), 2)).await)), all[2..]);
+    assert_eq!(found(one(f.aged(vec![ask(at(99), None, 2)]).await)), all[..2]);
+    assert_eq!(found(one(f.aged(vec![ask(at(99), Some(lanes[1]), 2)]).await)), all[2..]);
     // Only what is kept counts as old.
     f.trim_one(lanes[0], 2).await;
-    assert_eq!(found(up(f.aged(ask(at(20), None, 10)).await)), [(lanes[2], 4, None)]);
+    assert_eq!(found(one(f.aged(vec![ask(at(20), None, 10)]).await)), [(lanes[2], 4, None)]);
     f.trim_one(lanes[2], 1).await;
-    assert_eq!(found(up(f.aged(ask(at(20), None, 10)).await)), [(lanes[2], 4, None)]);
+    assert_eq!(found(one(f.aged(vec![ask(at(20), None, 10)]).await)), [(lanes[2], 4, None)]);
+}
+
+/// A call asks for many queues, for one more than once, each with its own time, limit and place to go on from.
+pub async fn aged_answers_many_queues_in_order(engine: Arc<dyn Engine>) {
+    let f = Fixture::new(engine).await;
+    let (g, young) = (f.neighbour().await, f.neighbour().await);
+    let (mine, theirs) = (f.sorted_lanes(3).await, g.sorted_lanes(2).await);
+    for (queue, lanes, seconds) in
+        [(&f, &mine, 10), (&g, &theirs, 20), (&young, &vec![young.lane("a").await], 99)]
+    {
+        for lane in lanes {
+            queue.put(*lane, segment(&["x"]), at(seconds)).await;
+        }
+    }
+    let ask = |queue: &Fixture, before, after, limit| Aged { queue: queue.queue.id, before, after, limit };
+    let batch = vec![
+        ask(&young, at(50), None, 10),
+        ask(&g, at(50), None, 1),
+        ask(&f, at(50), Some(mine[0]), 10),
+        Aged { queue: crate::QueueId::random(), ..ask(&f, at(50), None, 10) },
+        ask(&f, at(50), None, 2),
+        ask(&g, at(15), None, 10),
+        ask(&g, at(50), None, 0),
+    ];
+    let aged = up(f.aged(batch).await);
+    let ids: Vec<Vec<LaneId>> = aged.iter().map(|lanes| lanes.iter().map(|a| a.lane.id).collect()).collect();
+    let expected = [vec![], vec![theirs[0]], mine[1..].to_vec(), vec![], mine[..2].to_vec(), vec![], vec![]];
+    assert_eq!(ids, expected);
+    assert_eq!(up(f.aged(Vec::new()).await), Vec::<Vec<AgedLane>>::new());
 }
 
 /// Lanes that are empty and old go, with their cursors; whoever comes later starts anew.

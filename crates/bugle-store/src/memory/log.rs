@@ -14,6 +14,7 @@ use crate::lane::{
 };
 use crate::name::{Group, LaneId};
 use crate::segment::{Offset, Segment};
+use crate::survey::{Survey, Surveyed, WrittenLane};
 use crate::time::Now;
 use crate::{Answer, Store};
 
@@ -233,6 +234,20 @@ impl State {
         });
         aged.take(query.limit).collect()
     }
+
+    fn survey(&self, survey: Survey) -> Surveyed {
+        let lanes = self.lanes.values().map(|log| &log.lane);
+        let written = lanes.filter(|lane| lane.head > 0 && lane.written_at >= survey.since);
+        let written = written.map(|lane| WrittenLane {
+            id: lane.id,
+            queue: lane.queue,
+            head: lane.head,
+            written_at: lane.written_at,
+        });
+        let (written, more) = WrittenLane::first(written.collect(), survey.limit);
+        let rechecked = survey.recheck.into_iter().flat_map(|(id, group)| self.load(&Load::Lane(id, group)));
+        Surveyed { written, more, rechecked: rechecked.collect(), catalog: self.version }
+    }
 }
 
 impl Store for MemoryStore {
@@ -286,7 +301,11 @@ impl Store for MemoryStore {
         self.each(batch, |state, t| state.lanes.get_mut(&t.lane).map_or(0, |log| log.trim(t.to)))
     }
 
-    fn aged(&self, query: Aged) -> Answer<'_, Vec<AgedLane>> {
-        self.answer(move |state| state.aged(&query))
+    fn aged(&self, batch: Vec<Aged>) -> Answer<'_, Vec<Vec<AgedLane>>> {
+        self.each(batch, |state, query| state.aged(&query))
+    }
+
+    fn survey(&self, survey: Survey) -> Answer<'_, Surveyed> {
+        self.answer(move |state| state.survey(survey))
     }
 }

@@ -10,6 +10,7 @@ use bugle_pg::PoolOptions;
 
 use super::amount::{Range, Size, Span};
 use super::raw::{LogFormat, Raw};
+use super::waking::{self, WakingSettings};
 
 /// Everything the server needs to know.
 #[derive(Debug)]
@@ -20,6 +21,8 @@ pub(crate) struct Settings {
     pub(crate) insecure: bool,
     /// Where messages are kept.
     pub(crate) store: StoreSettings,
+    /// How other servers are told and heard.
+    pub(crate) waking: WakingSettings,
     /// Time between not being ready and not accepting.
     pub(crate) drain_delay: Duration,
     /// Settings of the routes.
@@ -127,28 +130,24 @@ fn broker_defaults(broker: &BrokerConfig) -> Raw {
         dedupe_memory: Some(Size(broker.dedupe_memory)),
         segment_cache: Some(Size(broker.segment_cache)),
         max_cached_partitions: Some(broker.max_cached_lanes),
-        pop_wait_initial: Some(Span(Duration::from_millis(100))),
-        pop_wait_threshold: Some(3),
-        pop_wait_multiplier: Some(2.0),
-        pop_wait_max: Some(Span(Duration::from_secs(1))),
-        ..Raw::default()
+        ..waking::defaults(broker)
     }
 }
 
 /// A setting that must be there, since [`defaults`] was asked.
-fn get<T>(value: Option<T>, name: &str) -> Result<T> {
+pub(super) fn get<T>(value: Option<T>, name: &str) -> Result<T> {
     value.with_context(|| format!("{name} has no value"))
 }
 
 /// A number that must not be zero.
-fn positive<T: PartialOrd + Default>(value: Option<T>, name: &str) -> Result<T> {
+pub(super) fn positive<T: PartialOrd + Default>(value: Option<T>, name: &str) -> Result<T> {
     let value = get(value, name)?;
     ensure!(value > T::default(), "{name} must be at least 1");
     Ok(value)
 }
 
 /// A duration that must not be zero.
-fn lasting(value: Option<Span>, name: &str) -> Result<Duration> {
+pub(super) fn lasting(value: Option<Span>, name: &str) -> Result<Duration> {
     let Span(value) = get(value, name)?;
     ensure!(!value.is_zero(), "{name} must be longer than 0");
     Ok(value)
@@ -160,6 +159,7 @@ impl Settings {
         let raw = raw.or(defaults());
         let store = store(&raw)?;
         Ok(Self {
+            waking: WakingSettings::check(&raw)?,
             http: HttpConfig {
                 max_body: positive(raw.max_body.map(|size| size.0), "max-body")?,
                 body_timeout: lasting(raw.body_timeout, "body-timeout")?,
@@ -189,7 +189,9 @@ impl Settings {
     pub(crate) fn show(raw: Raw) -> Result<String> {
         let mut raw = raw.or(defaults());
         raw.store = raw.store.map(|store| redacted(&store));
+        raw.listen_store = raw.listen_store.map(|store| redacted(&store));
         raw.encryption_key = raw.encryption_key.map(|_| "<redacted>".into());
+        raw.udp_secret = raw.udp_secret.map(|_| "<redacted>".into());
         Ok(toml::to_string(&raw)?)
     }
 }
@@ -227,6 +229,8 @@ fn broker(raw: &Raw) -> Result<BrokerConfig> {
         max_queued: positive(raw.max_queued, "max-queued")?,
         calls_in_flight: (least, most),
         priority_dispatch: get(raw.priority_dispatch, "priority-dispatch")?,
+        pop_batching: get(raw.pop_batching, "pop-batching")?,
+        floor: waking::floor(raw)?,
         max_candidates: positive(raw.max_candidates, "max-candidates")?,
         claim_rounds: positive(raw.claim_rounds, "claim-rounds")?,
         dedupe_memory: get(raw.dedupe_memory, "dedupe-memory")?.0,
@@ -266,7 +270,7 @@ fn keys(text: &str) -> Result<Vec<EncryptionKey>> {
 }
 
 /// An address without its password, wherever in it that stands.
-fn redacted(address: &str) -> String {
+pub(super) fn redacted(address: &str) -> String {
     let Some((scheme, rest)) = address.split_once("://") else { return address.to_owned() };
     let (place, query) = rest.split_once('?').map_or((rest, None), |(place, query)| (place, Some(query)));
     // The last @ ends the credentials: a password may contain one that nobody escaped.
@@ -337,6 +341,10 @@ mod tests {
     fn what_is_printed_has_no_secrets() {
         let raw = Raw {
             store: Some("postgres://me:s3cret@p:w@host:5432/db?sslmode=require&password=s3cret".into()),
+            listen_store: Some("postgres://me:s3cret@direct/db".into()),
+            udp_listen: Some("127.0.0.1:0".into()),
+            udp_peers: Some("127.0.0.1:1".into()),
+            udp_secret: Some("s3cret-s3cret-s3cret".into()),
             encryption_key: Some(HEX.into()),
             ..Raw::default()
         };

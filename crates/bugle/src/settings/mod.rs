@@ -8,7 +8,9 @@ mod checked;
 mod old;
 mod raw;
 mod sources;
+mod waking;
 
 pub(crate) use checked::{Settings, StoreSettings};
 pub(crate) use raw::LogFormat;
 pub(crate) use sources::{ServeArgs, Sources};
+pub(crate) use waking::WakingSettings;

@@ -66,7 +66,12 @@ pub(crate) fn read(env: Env<'_>) -> Result<Raw> {
         default_subscription_mode: env("DEFAULT_SUBSCRIPTION_MODE"),
         default_timeout: millis(env, "DEFAULT_TIMEOUT")?,
         default_batch: number(env, "DEFAULT_BATCH_SIZE")?,
-        pop_wait_initial: millis(env, "POP_WAIT_INITIAL_INTERVAL_MS")?,
+        pop_wait_base: match millis(env, "POP_WAIT_INITIAL_INTERVAL_MS")? {
+            Some(base) => Some(base),
+            None => millis(env, "POP_WAIT_BASE_INTERVAL_MS")?.or(millis(env, "POLL_INTERVAL_MS")?),
+        },
+        priority_dispatch: number(env, "USE_PRIORITY_DISPATCH")?,
+        poll_worker_count: number(env, "POLL_WORKER_COUNT")?,
         pop_wait_threshold: number(env, "POP_WAIT_BACKOFF_THRESHOLD")?,
         pop_wait_multiplier: number(env, "POP_WAIT_BACKOFF_MULTIPLIER")?,
         pop_wait_max: millis(env, "POP_WAIT_MAX_INTERVAL_MS")?,
@@ -108,7 +113,7 @@ fn matches(known: &str, name: &str) -> bool {
 
 fn number<T: std::str::FromStr>(env: Env<'_>, name: &str) -> Result<Option<T>> {
     let Some(text) = env(name) else { return Ok(None) };
-    text.trim().parse().map(Some).map_err(|_| anyhow!("{name} must be a number"))
+    text.trim().parse().map(Some).map_err(|_| anyhow!("{name} cannot be read"))
 }
 
 fn millis(env: Env<'_>, name: &str) -> Result<Option<Span>> {
@@ -133,7 +138,7 @@ mod tests {
         assert_eq!(raw.retention_interval, Some(Span(Duration::from_secs(2))));
         assert_eq!((raw.default_batch, raw.pop_wait_multiplier), (Some(7), Some(2.5)));
         let error = read(&|name| (name == "EVICTION_INTERVAL").then(|| "soon".into())).unwrap_err();
-        assert_eq!(error.to_string(), "EVICTION_INTERVAL must be a number");
+        assert_eq!(error.to_string(), "EVICTION_INTERVAL cannot be read");
     }
 
     #[test]

@@ -163,6 +163,61 @@ raw! {
     #[arg(help_heading = "PostgreSQL", value_name = "MIN,MAX")]
     pg_connections: Range, "BUGLE_PG_CONNECTIONS";
 
+    /// Tell other servers by NOTIFY what moved, and LISTEN to them [default: true]
+    #[arg(help_heading = "Waking", value_name = "BOOL")]
+    notify: bool, "BUGLE_NOTIFY";
+    /// Address to LISTEN at, if --store leads to a pooler in transaction mode [default: the store's]
+    #[arg(help_heading = "Waking", value_name = "postgres://…")]
+    listen_store: String, "BUGLE_LISTEN_STORE";
+    /// File to read --listen-store from
+    #[arg(help_heading = "Waking", value_name = "FILE")]
+    listen_store_file: PathBuf, "BUGLE_LISTEN_STORE_FILE";
+    /// Address for hints by UDP between servers; off unless given
+    #[arg(help_heading = "Waking", value_name = "IP:PORT")]
+    udp_listen: String, "BUGLE_UDP_LISTEN";
+    /// The other servers' UDP addresses, separated by commas
+    #[arg(help_heading = "Waking", value_name = "HOST:PORT,…")]
+    udp_peers: String, "BUGLE_UDP_PEERS";
+    /// Secret shared by all servers that signs every datagram, 16 bytes or more
+    #[arg(help_heading = "Waking", value_name = "TEXT")]
+    udp_secret: String, "BUGLE_UDP_SECRET";
+    /// File to read --udp-secret from
+    #[arg(help_heading = "Waking", value_name = "FILE")]
+    udp_secret_file: PathBuf, "BUGLE_UDP_SECRET_FILE";
+    /// Name of this server in logs and to its peers [default: the host's name and the port]
+    #[arg(help_heading = "Waking", value_name = "NAME")]
+    server_name: String, "BUGLE_SERVER_NAME";
+    /// Between two looks for what nobody told, while no carrier is healthy [default: 100ms]
+    #[arg(help_heading = "Waking", value_name = "DURATION")]
+    pop_wait_base: Span, "BUGLE_POP_WAIT_BASE";
+    /// The same while the last look found something [default: 50ms]
+    #[arg(help_heading = "Waking", value_name = "DURATION")]
+    pop_wait_active: Span, "BUGLE_POP_WAIT_ACTIVE";
+    /// Looks that find nothing before the interval grows [default: 3]
+    #[arg(help_heading = "Waking", value_name = "N")]
+    pop_wait_threshold: u32, "BUGLE_POP_WAIT_THRESHOLD";
+    /// Factor by which it grows [default: 2]
+    #[arg(help_heading = "Waking", value_name = "X")]
+    pop_wait_multiplier: f64, "BUGLE_POP_WAIT_MULTIPLIER";
+    /// Longest interval while no carrier is healthy [default: 1s]
+    #[arg(help_heading = "Waking", value_name = "DURATION")]
+    pop_wait_max: Span, "BUGLE_POP_WAIT_MAX";
+    /// Interval while a carrier is proven healthy [default: 15s]
+    #[arg(help_heading = "Waking", value_name = "DURATION")]
+    pop_wait_with_carrier: Span, "BUGLE_POP_WAIT_WITH_CARRIER";
+    /// Look for all waiting pops together before any of them claims [default: true]
+    #[arg(help_heading = "Waking", value_name = "BOOL")]
+    pending_check: bool, "BUGLE_PENDING_CHECK";
+    /// At shorter intervals, while few wait, claim without that look [default: 500ms]
+    #[arg(help_heading = "Waking", value_name = "DURATION")]
+    pending_check_from: Span, "BUGLE_PENDING_CHECK_FROM";
+    /// Serve pops that come together by one store call [default: true]
+    #[arg(help_heading = "Waking", value_name = "BOOL")]
+    pop_batching: bool, "BUGLE_POP_BATCHING";
+    /// Accepted and ignored: waiting pops need no workers
+    #[arg(help_heading = "Waking", value_name = "N")]
+    poll_worker_count: u32, "BUGLE_POLL_WORKER_COUNT";
+
     /// Most requests queued per verb before 429 is answered [default: 100000]
     #[arg(help_heading = "Tuning", value_name = "N")]
     max_queued: usize, "BUGLE_MAX_QUEUED";
@@ -178,7 +233,7 @@ raw! {
     /// Rounds of a pop whose partitions went to others [default: 3]
     #[arg(help_heading = "Tuning", value_name = "N")]
     claim_rounds: usize, "BUGLE_CLAIM_ROUNDS";
-    /// Memory for finding duplicates [default: 128MiB]
+    /// Memory for finding duplicates [default: 96MiB]
     #[arg(help_heading = "Tuning", value_name = "SIZE")]
     dedupe_memory: Size, "BUGLE_DEDUPE_MEMORY";
     /// Memory for fresh messages [default: 64MiB]
@@ -187,16 +242,4 @@ raw! {
     /// Partitions kept in memory [default: 200000]
     #[arg(help_heading = "Tuning", value_name = "N")]
     max_cached_partitions: usize, "BUGLE_MAX_CACHED_PARTITIONS";
-    /// First interval of the fallback check for waiting pops [default: 100ms]
-    #[arg(help_heading = "Tuning", value_name = "DURATION")]
-    pop_wait_initial: Span, "BUGLE_POP_WAIT_INITIAL";
-    /// Empty checks before the interval grows [default: 3]
-    #[arg(help_heading = "Tuning", value_name = "N")]
-    pop_wait_threshold: u32, "BUGLE_POP_WAIT_THRESHOLD";
-    /// Factor by which it grows [default: 2]
-    #[arg(help_heading = "Tuning", value_name = "X")]
-    pop_wait_multiplier: f64, "BUGLE_POP_WAIT_MULTIPLIER";
-    /// Longest interval [default: 1s]
-    #[arg(help_heading = "Tuning", value_name = "DURATION")]
-    pop_wait_max: Span, "BUGLE_POP_WAIT_MAX";
 }

@@ -52,10 +52,23 @@ fn read_file(path: &Path) -> Result<Raw> {
 
 /// Replace the `*-file` settings of one source by what the files say.
 fn secrets(mut raw: Raw) -> Result<Raw> {
-    let Raw { store, store_file, encryption_key, encryption_key_file, .. } = &mut raw;
-    for (name, value, file) in
-        [("store", store, store_file), ("encryption-key", encryption_key, encryption_key_file)]
-    {
+    let Raw {
+        store,
+        store_file,
+        encryption_key,
+        encryption_key_file,
+        listen_store,
+        listen_store_file,
+        udp_secret,
+        udp_secret_file,
+        ..
+    } = &mut raw;
+    for (name, value, file) in [
+        ("store", store, store_file),
+        ("encryption-key", encryption_key, encryption_key_file),
+        ("listen-store", listen_store, listen_store_file),
+        ("udp-secret", udp_secret, udp_secret_file),
+    ] {
         let Some(path) = file.take() else { continue };
         if value.is_some() {
             bail!("{name} and {name}-file are both set; one is enough");

@@ -25,6 +25,8 @@ mod leases;
 #[cfg(test)]
 mod lifecycle;
 #[cfg(test)]
+mod numbers;
+#[cfg(test)]
 mod outage;
 #[cfg(test)]
 mod payloads;
@@ -42,3 +44,17 @@ mod servers;
 mod transactions;
 #[cfg(test)]
 mod waiting;
+#[cfg(test)]
+mod waking;
+#[cfg(test)]
+mod waking_batches;
+#[cfg(test)]
+mod waking_clients;
+#[cfg(test)]
+mod waking_faults;
+#[cfg(test)]
+mod waking_races;
+#[cfg(test)]
+mod waking_servers;
+#[cfg(test)]
+mod waking_timers;

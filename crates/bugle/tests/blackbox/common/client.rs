@@ -1,5 +1,6 @@
 //! Requests and what the tests want to know of the answers.
 
+use std::error::Error;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
+use hyper::client::conn::http2::SendRequest;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
@@ -53,27 +55,46 @@ impl Client {
 
     /// Any request.
     pub(crate) async fn send(&self, method: &str, path: &str, body: impl Into<Bytes>) -> Answer {
-        let io = TokioIo::new(TcpStream::connect(self.address).await.unwrap());
-        let (mut sender, connection) = hyper::client::conn::http1::handshake(io).await.unwrap();
+        self.try_send(method, path, body).await.unwrap()
+    }
+
+    /// Any request, to a server that may end meanwhile.
+    pub(crate) async fn try_send(
+        &self,
+        method: &str,
+        path: &str,
+        body: impl Into<Bytes>,
+    ) -> Result<Answer, Box<dyn Error + Send + Sync>> {
+        let io = TokioIo::new(TcpStream::connect(self.address).await?);
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(io).await?;
         // Tied to this future: when a test drops the request, the connection goes with it.
         let connection = AbortOnDrop(tokio::spawn(async move {
             let _ = connection.await;
         }));
         let request = Request::builder().method(method).uri(path).header("host", "bugle");
-        let response = sender.send_request(request.body(Full::new(body.into())).unwrap()).await.unwrap();
-        let answer = read(response).await;
+        let response = sender.send_request(request.body(Full::new(body.into())).unwrap()).await?;
+        let answer = read(response).await?;
         drop(connection);
-        answer
+        Ok(answer)
     }
 
     /// Any request over cleartext HTTP/2.
     pub(crate) async fn send_h2(&self, method: &str, path: &str, body: impl Into<Bytes>) -> Answer {
+        self.line().await.send(method, path, body).await
+    }
+
+    /// One connection for very many requests at a time.
+    pub(crate) async fn line(&self) -> Line {
         let io = TokioIo::new(TcpStream::connect(self.address).await.unwrap());
-        let (mut sender, connection) =
+        let (sender, connection) =
             hyper::client::conn::http2::handshake(TokioExecutor::new(), io).await.unwrap();
         tokio::spawn(connection);
-        let request = Request::builder().method(method).uri(format!("http://bugle{path}"));
-        read(sender.send_request(request.body(Full::new(body.into())).unwrap()).await.unwrap()).await
+        Line { sender }
+    }
+
+    /// Where the server listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
     }
 
     pub(crate) async fn get(&self, path: &str) -> Answer {
@@ -138,10 +159,30 @@ pub(crate) fn ids(popped: &Value) -> Vec<&str> {
     popped["messages"].as_array().unwrap().iter().map(|m| m["transactionId"].as_str().unwrap()).collect()
 }
 
-async fn read(response: Response<Incoming>) -> Answer {
+/// An HTTP/2 connection, closed when all its copies are gone.
+#[derive(Clone)]
+pub(crate) struct Line {
+    sender: SendRequest<Full<Bytes>>,
+}
+
+impl Line {
+    /// Any request.
+    pub(crate) async fn send(&self, method: &str, path: &str, body: impl Into<Bytes>) -> Answer {
+        let request = Request::builder().method(method).uri(format!("http://bugle{path}"));
+        let request = request.body(Full::new(body.into())).unwrap();
+        read(self.sender.clone().send_request(request).await.unwrap()).await.unwrap()
+    }
+
+    /// Pop what stands behind `/api/v1/pop`.
+    pub(crate) async fn pop(&self, rest: &str) -> Answer {
+        self.send("GET", &format!("/api/v1/pop{rest}"), "").await
+    }
+}
+
+async fn read(response: Response<Incoming>) -> Result<Answer, hyper::Error> {
     let (parts, body) = response.into_parts();
-    let body = body.collect().await.unwrap().to_bytes();
-    Answer { status: parts.status.as_u16(), headers: parts.headers, body }
+    let body = body.collect().await?.to_bytes();
+    Ok(Answer { status: parts.status.as_u16(), headers: parts.headers, body })
 }
 
 struct AbortOnDrop(tokio::task::JoinHandle<()>);

@@ -18,13 +18,15 @@ pub(crate) struct On {
     dir: TempDir,
     flags: Vec<String>,
     embedded: bool,
+    schema: String,
 }
 
 impl On {
     pub(crate) fn embedded() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let data = dir.path().join("data").display().to_string();
-        Self { dir, flags: vec!["--store=embedded".into(), format!("--data-dir={data}")], embedded: true }
+        let flags = vec!["--store=embedded".into(), format!("--data-dir={data}")];
+        Self { dir, flags, embedded: true, schema: String::new() }
     }
 
     pub(crate) async fn postgres() -> Self {
@@ -35,10 +37,27 @@ impl On {
         Self::database(&testdb::pgbouncer().await, &["--pg-pooler"])
     }
 
+    /// Behind the pooler, but listening to other servers at the database itself.
+    pub(crate) async fn listening_pgbouncer() -> Self {
+        let listen = format!("--listen-store={}", testdb::server().await);
+        Self::database(&testdb::pgbouncer().await, &["--pg-pooler", &listen])
+    }
+
     pub(crate) fn database(address: &str, more: &[&str]) -> Self {
-        let mut flags = vec![format!("--store={address}"), format!("--pg-schema={}", testdb::fresh_schema())];
+        let schema = testdb::fresh_schema();
+        let mut flags = vec![format!("--store={address}"), format!("--pg-schema={schema}")];
         flags.extend(more.iter().map(|flag| (*flag).to_owned()));
-        Self { dir: tempfile::tempdir().unwrap(), flags, embedded: false }
+        Self { dir: tempfile::tempdir().unwrap(), flags, embedded: false, schema }
+    }
+
+    /// Where the tables are, on a database.
+    pub(crate) fn schema(&self) -> &str {
+        &self.schema
+    }
+
+    /// Whether only one server may use the data.
+    pub(crate) fn is_embedded(&self) -> bool {
+        self.embedded
     }
 
     /// The data directory, on the embedded engine.
@@ -48,12 +67,12 @@ impl On {
 
     /// Start a server on the data as they are now.
     pub(crate) async fn start(&self) -> Server {
-        self.start_with(&[]).await
+        self.start_with::<&str>(&[]).await
     }
 
     /// The same with more flags.
-    pub(crate) async fn start_with(&self, more: &[&str]) -> Server {
-        let flags = self.flags.iter().map(String::as_str).chain(more.iter().copied());
+    pub(crate) async fn start_with<S: AsRef<str>>(&self, more: &[S]) -> Server {
+        let flags = self.flags.iter().map(String::as_str).chain(more.iter().map(AsRef::as_ref));
         Server::spawn(flags, self.dir.path()).await
     }
 }
@@ -82,7 +101,7 @@ impl Server {
     async fn spawn<'a>(flags: impl Iterator<Item = &'a str>, dir: &Path) -> Self {
         let flags: Vec<&str> = flags.collect();
         let quiet = flags.iter().all(|flag| !flag.starts_with("--log-level")).then_some("--log-level=warn");
-        let listen = flags.iter().all(|flag| !flag.starts_with("--listen")).then_some("--listen=127.0.0.1:0");
+        let listen = flags.iter().all(|flag| !flag.starts_with("--listen=")).then_some("--listen=127.0.0.1:0");
         let mut process = command(dir)
             .arg("serve")
             .args(listen)

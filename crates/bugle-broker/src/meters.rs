@@ -1,0 +1,211 @@
+//! What the broker counts. Counters are plain atomics, moved where the thing happens; [`Reading`] is a copy of all of
+//! them at one moment, for whoever prints them.
+//!
+//! Counting costs a relaxed add. What can be derived (gauges of queues and registries) is looked up when it is read.
+
+mod histogram;
+mod queues;
+mod reading;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+pub use histogram::HistogramReading;
+pub use reading::{
+    ClaimReading, FloorReading, PendingReading, QueueReading, Reading, StoreReading, VerbReading,
+    WaitingReading,
+};
+
+use histogram::Histogram;
+pub(crate) use queues::QueueMeter;
+use queues::QueueMeters;
+
+/// What woke a waiting pop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum WakeSource {
+    /// Something happened on this server.
+    Local,
+    /// Another server told by PostgreSQL's NOTIFY.
+    Notify,
+    /// Another server told by UDP.
+    Udp,
+    /// A delay, window, retry delay or lease ended.
+    Timer,
+    /// The floor found it in the store.
+    Floor,
+}
+
+impl WakeSource {
+    /// All of them, in the order of [`WaitingReading::wakes`].
+    pub const ALL: [Self; 5] = [Self::Local, Self::Notify, Self::Udp, Self::Timer, Self::Floor];
+
+    /// As it is printed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Local => "local",
+            Self::Notify => "notify",
+            Self::Udp => "udp",
+            Self::Timer => "timer",
+            Self::Floor => "floor",
+        }
+    }
+}
+
+impl From<bugle_wake::Source> for WakeSource {
+    fn from(source: bugle_wake::Source) -> Self {
+        match source {
+            bugle_wake::Source::Udp => Self::Udp,
+            _ => Self::Notify,
+        }
+    }
+}
+
+/// A count that only grows.
+#[derive(Debug, Default)]
+pub(crate) struct Count(AtomicU64);
+
+impl Count {
+    pub(crate) fn one(&self) {
+        self.add(1);
+    }
+
+    pub(crate) fn add(&self, n: u64) {
+        self.0.fetch_add(n, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Requests of one verb and what they carried.
+#[derive(Debug, Default)]
+pub(crate) struct Verb {
+    pub(crate) requests: Count,
+    pub(crate) messages: Count,
+    pub(crate) refused: Count,
+}
+
+/// All counters of a broker.
+#[derive(Debug)]
+pub(crate) struct Meters {
+    started: Instant,
+    pub(crate) push: Verb,
+    pub(crate) pop: Verb,
+    pub(crate) ack: Verb,
+    pub(crate) transact: Verb,
+
+    /// Waiting pops, by what became of them.
+    pub(crate) registered: Count,
+    pub(crate) served: Count,
+    pub(crate) expired: Count,
+    pub(crate) cancelled: Count,
+    wakes: [Count; 5],
+    /// Microseconds that pops which got messages had waited, and how many those were.
+    waited_us: Count,
+    wake_to_delivery: Histogram,
+
+    /// Exchanges of cursors on behalf of pops, the pops and lanes in them, and what came back empty-handed.
+    pub(crate) claim_calls: Count,
+    pub(crate) claim_jobs: Count,
+    pub(crate) claim_lanes: Count,
+    pub(crate) claims_lost: Count,
+    pub(crate) claims_empty: Count,
+    /// Waiting pops that a claim had messages for.
+    pub(crate) claim_served: Count,
+
+    pub(crate) pending_checks: Count,
+    pub(crate) pending_hits: Count,
+    pub(crate) pending_misses: Count,
+    pub(crate) surveys: Count,
+    pub(crate) survey_errors: Count,
+
+    pub(crate) store_calls: Count,
+    pub(crate) store_errors: Count,
+    pub(crate) queues: QueueMeters,
+}
+
+impl Default for Meters {
+    fn default() -> Self {
+        Self {
+            started: Instant::now(),
+            push: Verb::default(),
+            pop: Verb::default(),
+            ack: Verb::default(),
+            transact: Verb::default(),
+            registered: Count::default(),
+            served: Count::default(),
+            expired: Count::default(),
+            cancelled: Count::default(),
+            wakes: Default::default(),
+            waited_us: Count::default(),
+            wake_to_delivery: Histogram::default(),
+            claim_calls: Count::default(),
+            claim_jobs: Count::default(),
+            claim_lanes: Count::default(),
+            claims_lost: Count::default(),
+            claims_empty: Count::default(),
+            claim_served: Count::default(),
+            pending_checks: Count::default(),
+            pending_hits: Count::default(),
+            pending_misses: Count::default(),
+            surveys: Count::default(),
+            survey_errors: Count::default(),
+            store_calls: Count::default(),
+            store_errors: Count::default(),
+            queues: QueueMeters::default(),
+        }
+    }
+}
+
+impl Meters {
+    pub(crate) fn uptime(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    pub(crate) fn woken(&self, source: WakeSource) {
+        self.wakes[source as usize].one();
+    }
+
+    /// A waiting pop got messages `since` it came, and after it was last woken.
+    pub(crate) fn delivered(&self, waited: Duration, since_woken: Option<Duration>) {
+        self.served.one();
+        self.waited_us.add(waited.as_micros() as u64);
+        if let Some(since) = since_woken {
+            self.wake_to_delivery.record(since);
+        }
+    }
+
+    pub(crate) fn wakes(&self) -> [(WakeSource, u64); 5] {
+        WakeSource::ALL.map(|source| (source, self.wakes[source as usize].get()))
+    }
+
+    pub(crate) fn mean_wait(&self) -> Duration {
+        let served = self.served.get().max(1);
+        Duration::from_micros(self.waited_us.get() / served)
+    }
+
+    pub(crate) fn wake_to_delivery(&self) -> HistogramReading {
+        self.wake_to_delivery.read()
+    }
+}
+
+impl Verb {
+    /// One request and what came of it.
+    pub(crate) fn count<T, E>(&self, answer: &Result<T, E>, messages: impl FnOnce(&T) -> usize) {
+        self.requests.one();
+        match answer {
+            Ok(answer) => self.messages.add(messages(answer) as u64),
+            Err(_) => self.refused.one(),
+        }
+    }
+
+    pub(crate) fn read(&self, queued: usize) -> VerbReading {
+        VerbReading {
+            requests: self.requests.get(),
+            messages: self.messages.get(),
+            refused: self.refused.get(),
+            queued,
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! All numbers of a broker at one moment, as plain data.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bugle_wake::{CarrierStatus, Hearing};
+
+use super::{HistogramReading, WakeSource};
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Reading {
+    /// Since the broker was opened.
+    pub uptime: Duration,
+    /// Pushes.
+    pub push: VerbReading,
+    /// Pops, waiting or not.
+    pub pop: VerbReading,
+    /// Acknowledgements.
+    pub ack: VerbReading,
+    /// Transactions.
+    pub transact: VerbReading,
+    /// Pops that wait.
+    pub waiting: WaitingReading,
+    /// Exchanges of cursors on behalf of pops.
+    pub claims: ClaimReading,
+    /// The floor's checks, by waiting key.
+    pub pending: PendingReading,
+    /// The floor.
+    pub floor: FloorReading,
+    /// The store.
+    pub store: StoreReading,
+    /// Whether other servers are heard.
+    pub hearing: Hearing,
+    /// Each carrier.
+    pub carriers: Vec<CarrierStatus>,
+    /// Queues that had traffic on this server, the busiest first; left empty unless asked for. The last of very many
+    /// are counted together as `other`.
+    pub queues: Vec<QueueReading>,
+}
+
+/// One verb.
+#[derive(Clone, Copy, Debug)]
+pub struct VerbReading {
+    /// Requests.
+    pub requests: u64,
+    /// Messages pushed, delivered or acknowledged.
+    pub messages: u64,
+    /// Requests that were refused as a whole.
+    pub refused: u64,
+    /// Items that wait for a store call now.
+    pub queued: usize,
+}
+
+/// Waiting pops.
+#[derive(Clone, Debug)]
+pub struct WaitingReading {
+    /// Pops with `wait=true` that are here now, parked or being served.
+    pub waiting: usize,
+    /// Of those: parked.
+    pub parked: usize,
+    /// Pops with `wait=true` that ever came.
+    pub registered: u64,
+    /// That got messages.
+    pub served: u64,
+    /// That ended at their deadline.
+    pub expired: u64,
+    /// Whose client went away.
+    pub cancelled: u64,
+    /// (queue, partition or any, group) and filters with somebody parked.
+    pub keys: usize,
+    /// Keys whose claim is running.
+    pub keys_in_flight: usize,
+    /// Keys that the floor found empty at least `threshold` times in a row.
+    pub keys_backed_off: usize,
+    /// Independently locked parts of the registry.
+    pub shards: usize,
+    /// By what woke them.
+    pub wakes: [(WakeSource, u64); 5],
+    /// How long those who got messages had waited.
+    pub mean_wait: Duration,
+    /// From the last wake to the answer.
+    pub wake_to_delivery: HistogramReading,
+}
+
+/// Claims.
+#[derive(Clone, Copy, Debug)]
+pub struct ClaimReading {
+    /// Store calls.
+    pub calls: u64,
+    /// Pops they were made for.
+    pub pops: u64,
+    /// Of those: got messages.
+    pub served: u64,
+    /// Lanes they tried.
+    pub lanes: u64,
+    /// Lanes lost to somebody else.
+    pub lost: u64,
+    /// Calls that brought nobody a message.
+    pub empty: u64,
+}
+
+/// The floor's checks.
+#[derive(Clone, Copy, Debug)]
+pub struct PendingReading {
+    /// Keys looked at.
+    pub checks: u64,
+    /// That had something.
+    pub hits: u64,
+    /// That had nothing.
+    pub misses: u64,
+}
+
+/// The floor.
+#[derive(Clone, Copy, Debug)]
+pub struct FloorReading {
+    /// Its interval now.
+    pub interval: Duration,
+    /// Questions asked.
+    pub surveys: u64,
+    /// Of those: without an answer.
+    pub errors: u64,
+}
+
+/// The store.
+#[derive(Clone, Copy, Debug)]
+pub struct StoreReading {
+    /// The last call was answered.
+    pub connected: bool,
+    /// Calls made.
+    pub calls: u64,
+    /// Calls without an answer.
+    pub errors: u64,
+    /// Connections in use, if the store has any.
+    pub in_use: usize,
+    /// Open connections without work.
+    pub idle: usize,
+    /// Most connections.
+    pub max: usize,
+}
+
+/// One queue.
+#[derive(Clone, Debug)]
+pub struct QueueReading {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Messages pushed here.
+    pub pushed: u64,
+    /// Messages delivered here.
+    pub popped: u64,
+    /// Messages acknowledged here.
+    pub acked: u64,
+    /// Pops parked here.
+    pub waiting: usize,
+    /// Unread messages kept beyond the age at which read ones go, as of the last retention run.
+    pub overdue: u64,
+}

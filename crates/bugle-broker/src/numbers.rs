@@ -1,0 +1,112 @@
+//! All numbers of the broker at one moment.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::inner::Inner;
+use crate::meters::{
+    ClaimReading, FloorReading, PendingReading, QueueMeter, QueueReading, Reading, StoreReading,
+    WaitingReading,
+};
+
+impl Inner {
+    /// See [`crate::Broker::read`].
+    pub(crate) fn read(&self) -> Reading {
+        let meters = &self.meters;
+        let connections = self.engine.connections();
+        Reading {
+            uptime: meters.uptime(),
+            push: meters.push.read(self.pushes().queued()),
+            pop: meters.pop.read(self.pops().queued()),
+            ack: meters.ack.read(self.settles().queued()),
+            transact: meters.transact.read(0),
+            waiting: self.read_waiting(),
+            claims: ClaimReading {
+                calls: meters.claim_calls.get(),
+                pops: meters.claim_jobs.get(),
+                served: meters.claim_served.get(),
+                lanes: meters.claim_lanes.get(),
+                lost: meters.claims_lost.get(),
+                empty: meters.claims_empty.get(),
+            },
+            pending: PendingReading {
+                checks: meters.pending_checks.get(),
+                hits: meters.pending_hits.get(),
+                misses: meters.pending_misses.get(),
+            },
+            floor: FloorReading {
+                interval: self.floor.interval(self.hears()),
+                surveys: meters.surveys.get(),
+                errors: meters.survey_errors.get(),
+            },
+            store: StoreReading {
+                connected: !self.store_health().away,
+                calls: meters.store_calls.get(),
+                errors: meters.store_errors.get(),
+                in_use: connections.in_use,
+                idle: connections.idle,
+                max: connections.max,
+            },
+            hearing: self.bell.hearing(),
+            carriers: self.bell.status(),
+            queues: Vec::new(),
+        }
+    }
+
+    fn read_waiting(&self) -> WaitingReading {
+        let meters = &self.meters;
+        let (mut parked, mut backed_off) = (self.channels.parked_filters(), 0);
+        for channel in &self.channels.wanted() {
+            let state = channel.state.lock();
+            parked += state.parked();
+            if state.empty_checks >= self.config.floor.threshold {
+                backed_off += state.keys();
+            }
+        }
+        WaitingReading {
+            waiting: self.waiters.load(Ordering::Relaxed),
+            parked,
+            registered: meters.registered.get(),
+            served: meters.served.get(),
+            expired: meters.expired.get(),
+            cancelled: meters.cancelled.get(),
+            keys: self.channels.keys(),
+            keys_in_flight: self.claiming.lock().len(),
+            keys_backed_off: backed_off,
+            shards: self.channels.count(),
+            wakes: meters.wakes(),
+            mean_wait: meters.mean_wait(),
+            wake_to_delivery: meters.wake_to_delivery(),
+        }
+    }
+
+    /// See [`crate::Broker::read_all`].
+    pub(crate) fn read_queues(&self) -> Vec<QueueReading> {
+        let mut queues: Vec<QueueReading> = self
+            .meters
+            .queues
+            .all()
+            .into_iter()
+            .filter_map(|(id, meter)| {
+                let name: Arc<str> = self.catalog.queue_by_id(id)?.name.clone();
+                let channels = self.channels.of_queue(id);
+                let waiting = channels.iter().map(|channel| channel.state.lock().parked()).sum();
+                Some(queue_reading(name, &meter, waiting))
+            })
+            .collect();
+        queues.push(queue_reading("other".into(), self.meters.queues.rest(), 0));
+        queues.sort_by_key(|queue| std::cmp::Reverse(queue.pushed + queue.popped + queue.waiting as u64));
+        queues
+    }
+}
+
+fn queue_reading(name: Arc<str>, meter: &QueueMeter, waiting: usize) -> QueueReading {
+    QueueReading {
+        name,
+        pushed: meter.pushed.get(),
+        popped: meter.popped.get(),
+        acked: meter.acked.get(),
+        waiting,
+        overdue: meter.overdue(),
+    }
+}

@@ -1,0 +1,192 @@
+//! The numbers of the broker: as text for scrapers, as JSON for existing clients and for people. No route here calls the
+//! store, so they answer while it is away.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::Response;
+use bugle_broker::Reading;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, VARY};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use serde_json::{Value, json};
+
+use crate::accept::{Spelling, preferred};
+use crate::app::App;
+use crate::error::json;
+use crate::exposition::{OPEN_METRICS, TEXT};
+use crate::families::{ratio, write};
+use crate::hearing::{carriers, dropped, healthy_peers, hearing};
+use crate::process::Process;
+
+pub(crate) async fn prometheus(State(app): State<Arc<App>>) -> Response {
+    text(&app, false)
+}
+
+pub(crate) async fn metrics(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
+    let mut response = match preferred(&headers) {
+        Spelling::Text => text(&app, false),
+        Spelling::OpenMetrics => text(&app, true),
+        Spelling::Json => {
+            json(StatusCode::OK, &summary(&app.broker.read(), Process::read().unwrap_or_default()))
+        }
+    };
+    response.headers_mut().insert(VARY, HeaderValue::from_static("accept"));
+    response
+}
+
+pub(crate) async fn shared_state(State(app): State<Arc<App>>) -> Response {
+    json(StatusCode::OK, &shared(&app.broker.read()))
+}
+
+fn text(app: &App, open_metrics: bool) -> Response {
+    let page = write(&app.broker.read_all(), Process::read(), open_metrics);
+    let mut response = Response::new(Body::from(page));
+    let kind = HeaderValue::from_static(if open_metrics { OPEN_METRICS } else { TEXT });
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    response
+}
+
+/// What existing clients read. Rates are per second since the start: a rate since the last look would depend on who
+/// else looks. Times are microseconds. There is no heap of a virtual machine here, so its sizes are 0.
+fn summary(reading: &Reading, process: Process) -> Value {
+    let verbs = [reading.push, reading.pop, reading.ack, reading.transact];
+    let uptime = reading.uptime.as_secs_f64();
+    let counted = |total: u64| json!({ "total": total, "rate": if uptime > 0.0 { total as f64 / uptime } else { 0.0 } });
+    json!({
+        "uptime": uptime,
+        "requests": counted(verbs.iter().map(|verb| verb.requests).sum()),
+        "messages": counted(verbs.iter().map(|verb| verb.messages).sum()),
+        "database": {
+            "poolSize": reading.store.max,
+            "idleConnections": reading.store.idle,
+            "waitingRequests": verbs.iter().map(|verb| verb.queued).sum::<usize>(),
+        },
+        "memory": {
+            "rss": process.resident_bytes, "heapTotal": 0, "heapUsed": 0, "external": 0, "arrayBuffers": 0,
+        },
+        "cpu": { "user": micros(process.user), "system": micros(process.system) },
+    })
+}
+
+/// What this server knows of the others and of those who wait here. The names with underscores are those existing
+/// dashboards know; a "sidecar" is what holds waiting pops: here, a part of the registry.
+fn shared(reading: &Reading) -> Value {
+    let (waiting, claims, pending) = (&reading.waiting, reading.claims, reading.pending);
+    let sum = |count: fn(&bugle_wake::CarrierStatus) -> u64| reading.carriers.iter().map(count).sum::<u64>();
+    // One server may be heard by several carriers: the one that knows most of them says how many there are.
+    let servers = reading.carriers.iter().map(|carrier| carrier.peers.len()).max().unwrap_or(0);
+    let alive = reading.carriers.iter().map(healthy_peers).max().unwrap_or(0);
+    let wakes: serde_json::Map<String, Value> =
+        waiting.wakes.iter().map(|(source, count)| (source.name().to_owned(), json!(count))).collect();
+    json!({
+        "enabled": !reading.carriers.is_empty(),
+        "running": reading.carriers.iter().any(|carrier| carrier.state != bugle_wake::HearingState::Isolated),
+        "hearing": hearing(reading),
+        "transport": {
+            "sent": sum(|carrier| carrier.sent),
+            "received": sum(|carrier| carrier.received),
+            "dropped": sum(|carrier| dropped(carrier).iter().map(|(_, count)| count).sum()),
+        },
+        "carriers": carriers(reading),
+        "server_health": { "servers_tracked": servers, "servers_alive": alive, "servers_dead": servers - alive },
+        "local_sidecars": waiting.shards,
+        "group_backoff": {
+            "groups_tracked": waiting.keys,
+            "groups_in_flight": waiting.keys_in_flight,
+            "groups_backed_off": waiting.keys_backed_off,
+        },
+        "waiters": {
+            "waiting": waiting.waiting,
+            "parked": waiting.parked,
+            "registered": waiting.registered,
+            "served": waiting.served,
+            "expired": waiting.expired,
+            "cancelled": waiting.cancelled,
+        },
+        "wakes": wakes,
+        "pop_batch_size": ratio(claims.pops, claims.calls),
+        "pop_batch_count": claims.calls,
+        "served_per_claim": ratio(claims.served, claims.calls),
+        "empty_claims": claims.empty,
+        "has_pending_checks": pending.checks,
+        "has_pending_hits": pending.hits,
+        "has_pending_misses": pending.misses,
+        "mean_wait_ms": waiting.mean_wait.as_secs_f64() * 1e3,
+        "floor_interval_ms": reading.floor.interval.as_secs_f64() * 1e3,
+    })
+}
+
+fn micros(span: std::time::Duration) -> u64 {
+    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::sample::{lonely, reading};
+
+    #[test]
+    fn the_summary_has_what_existing_clients_read() {
+        let process = Process {
+            user: Duration::from_millis(1500),
+            system: Duration::from_millis(20),
+            resident_bytes: 4096,
+            virtual_bytes: 1 << 30,
+        };
+        let wanted = json!({
+            "uptime": 2.5,
+            "requests": {"total": 100, "rate": 40.0},
+            "messages": {"total": 104, "rate": 41.6},
+            "database": {"poolSize": 105, "idleConnections": 104, "waitingRequests": 112},
+            "memory": {"rss": 4096, "heapTotal": 0, "heapUsed": 0, "external": 0, "arrayBuffers": 0},
+            "cpu": {"user": 1_500_000, "system": 20_000},
+        });
+        assert_eq!(summary(&reading(), process), wanted);
+    }
+
+    #[test]
+    fn the_shared_state_tells_of_carriers_and_waiters() {
+        let state = shared(&reading());
+        for (pointer, wanted) in [
+            ("/enabled", json!(true)),
+            ("/running", json!(true)),
+            ("/hearing", json!("degraded")),
+            ("/transport", json!({"sent": 222, "received": 224, "dropped": 30})),
+            ("/carriers/1/peers/1/healthy", json!(false)),
+            ("/server_health", json!({"servers_tracked": 2, "servers_alive": 1, "servers_dead": 1})),
+            ("/local_sidecars", json!(60)),
+            (
+                "/group_backoff",
+                json!({"groups_tracked": 57, "groups_in_flight": 58, "groups_backed_off": 59}),
+            ),
+            (
+                "/waiters",
+                json!({"waiting": 51, "parked": 52, "registered": 53, "served": 54, "expired": 55, "cancelled": 56}),
+            ),
+            ("/wakes", json!({"local": 61, "notify": 62, "udp": 63, "timer": 64, "floor": 65})),
+            ("/pop_batch_size", json!(2.5)),
+            ("/pop_batch_count", json!(4)),
+            ("/served_per_claim", json!(1.5)),
+            ("/empty_claims", json!(74)),
+            ("/has_pending_checks", json!(81)),
+            ("/has_pending_hits", json!(82)),
+            ("/has_pending_misses", json!(83)),
+            ("/mean_wait_ms", json!(250.0)),
+            ("/floor_interval_ms", json!(100.0)),
+        ] {
+            assert_eq!(state.pointer(pointer), Some(&wanted), "{pointer}");
+        }
+    }
+
+    #[test]
+    fn a_server_by_itself_shares_no_state() {
+        let state = shared(&lonely());
+        assert_eq!((&state["enabled"], &state["running"]), (&json!(false), &json!(false)));
+        assert_eq!(state["hearing"], "none");
+        assert_eq!(state["transport"], json!({"sent": 0, "received": 0, "dropped": 0}));
+    }
+}
