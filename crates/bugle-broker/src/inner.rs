@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use bugle_store::{Engine, Group, LaneId, Message, Offset, Read, Segment, Timestamp, Unavailable};
@@ -44,6 +45,8 @@ pub(crate) struct Inner {
     /// Turns of filter pops, by filter and group.
     pub(crate) turns: Mutex<HashMap<(PopTarget, Group), u64>>,
     pub(crate) next_pop: AtomicU64,
+    /// Waits end on ticks counted from here.
+    pub(crate) started: Instant,
     pub(crate) waiters: AtomicUsize,
     pub(crate) draining: AtomicBool,
     pub(crate) stop: CancellationToken,
@@ -83,6 +86,7 @@ impl Inner {
             rooms: Rooms::default(),
             turns: Mutex::default(),
             next_pop: AtomicU64::new(0),
+            started: Instant::now(),
             waiters: AtomicUsize::new(0),
             draining: AtomicBool::new(false),
             stop: CancellationToken::new(),

@@ -29,6 +29,9 @@ use crate::waiting::Interest;
 
 pub(crate) use deliver::plain_swap;
 
+/// Longest delay of a deadline.
+const MAX_TICK: Duration = Duration::from_millis(50);
+
 /// How long after its deadline a pop waits for a claim that is in flight for it.
 const IN_FLIGHT: Duration = Duration::from_secs(5);
 
@@ -82,6 +85,18 @@ impl PopTarget {
     }
 }
 
+/// The end of a wait, a little late: long waits end together, on ticks that all of them share, so that many of them cost
+/// few wake-ups. Never later than a 500th of the wait, 50 ms at most.
+fn deadline(epoch: Instant, now: Instant, wait: Duration) -> Instant {
+    let tick = (wait / 500).min(MAX_TICK).as_millis() as u64;
+    let end = now + wait;
+    if tick < 2 {
+        return end;
+    }
+    let since = end.duration_since(epoch).as_micros() as u64;
+    epoch + Duration::from_millis(since.div_ceil(tick * 1000) * tick)
+}
+
 impl Inner {
     /// See [`crate::Broker::pop`].
     pub(crate) async fn pop(self: &Arc<Self>, request: PopRequest) -> Result<PopAnswer, Refused> {
@@ -100,7 +115,8 @@ impl Inner {
             interests: Vec::new(),
             reply,
         };
-        job.deadline = job.request.wait.filter(|_| !draining).map(|wait| Instant::now() + wait);
+        job.deadline =
+            job.request.wait.filter(|_| !draining).map(|wait| deadline(self.started, job.came, wait));
         let deadline = job.deadline;
         let mut leave = Leave {
             inner: self.clone(),
@@ -248,5 +264,27 @@ impl Drop for Receipt {
             Some((self.inner.channels.get(queue, &self.group)?, *lane))
         };
         self.inner.give_back(self.lanes.iter().filter_map(home).collect(), lease);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_waits_end_together_and_a_little_late_short_ones_on_time() {
+        let epoch = Instant::now();
+        let end = |now: u64, wait: u64| {
+            let now = epoch + Duration::from_micros(now);
+            deadline(epoch, now, Duration::from_millis(wait)).duration_since(epoch).as_micros() as u64
+        };
+        assert_eq!(end(1_234, 500), 501_234);
+        for now in [0, 1, 49_999, 777_777] {
+            for wait in [1_000, 5_000, 30_000, 120_000] {
+                let (exact, late) = (now + wait * 1000, end(now, wait));
+                assert!(late >= exact && late - exact <= (wait * 2).min(50_000), "{now} {wait} {late}");
+            }
+        }
+        assert_eq!(end(1, 30_000), end(40_000, 30_000));
     }
 }

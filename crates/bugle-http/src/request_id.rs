@@ -4,17 +4,31 @@
 //! (`X-Request-Id`) and find it here again; otherwise one is made up.
 
 use std::borrow::Cow;
+use std::convert::Infallible;
 
+use axum::extract::FromRequestParts;
 use http::HeaderMap;
+use http::request::Parts;
 use tracing::{Level, Span};
 use uuid::Uuid;
 
 /// Longest name taken from a client.
 const MAX_BYTES: usize = 128;
 
+/// The span of one request, as handlers take it: nothing else of the headers is kept.
+pub(crate) struct RequestSpan(pub(crate) Span);
+
+impl<S: Sync> FromRequestParts<S> for RequestSpan {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        Ok(Self(span(&parts.headers)))
+    }
+}
+
 /// The span of one request. Costs nothing unless the broker's debug lines are written: it is the broker's span, so that
 /// a filter like `info,bugle_broker=debug` shows it.
-pub(crate) fn span(headers: &HeaderMap) -> Span {
+fn span(headers: &HeaderMap) -> Span {
     if !tracing::enabled!(target: "bugle_broker", Level::DEBUG) {
         return Span::none();
     }

@@ -125,6 +125,11 @@ impl Inner {
             visible::Visible::NotBefore(at) => {
                 self.put(plan, Place::Later);
                 self.wake_at(&plan.channel, plan.lane.id, at);
+                // Options that changed meanwhile found the lane being claimed and passed it over.
+                let now = self.catalog.queue_by_id(plan.queue.id);
+                if now.is_some_and(|queue| queue.version != plan.queue.version) {
+                    self.ring(&plan.channel, plan.lane.id, WakeSource::Local);
+                }
                 false
             }
             visible::Visible::Nothing => {

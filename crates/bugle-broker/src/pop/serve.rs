@@ -176,6 +176,12 @@ impl Inner {
         let mut plans = Vec::new();
         for (index, job) in open.iter_mut().enumerate() {
             let before = plans.len();
+            // Options may have changed since the job came; a lane must not be hidden by old ones.
+            for (queue, _) in &mut job.channels {
+                if let Some(now) = self.catalog.queue_by_id(queue.id) {
+                    *queue = now;
+                }
+            }
             self.plan(index, job, &mut plans);
             job.planned = plans.len() > before;
             job.answer.phases.candidates += (plans.len() - before) as u32;

@@ -11,7 +11,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use bugle_broker::{PopAnswer, PopRequest, PopTarget, Refused, check_name};
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use http::{HeaderName, HeaderValue, StatusCode};
 use tracing::Instrument;
 
 use crate::app::App;
@@ -19,48 +19,77 @@ use crate::delivery::Delivery;
 use crate::error::{Failure, json_body};
 use crate::pieces::Pieces;
 use crate::query::Query;
-use crate::request_id::span;
+use crate::request_id::RequestSpan;
 
 /// Longest lease a caller may ask for.
 pub(crate) const MAX_LEASE_SECONDS: u64 = 86_400;
 
 const STORE: HeaderName = HeaderName::from_static("bugle-store");
 
+// What a request brings is read and let go before the wait begins: thousands wait at a time.
+
 pub(crate) async fn by_partition(
     State(app): State<Arc<App>>,
     path: Result<Path<(String, String)>, PathRejection>,
     RawQuery(query): RawQuery,
-    headers: HeaderMap,
+    RequestSpan(span): RequestSpan,
 ) -> Result<Response, Failure> {
+    let request = lane_request(&app, path, query)?;
+    pop(&app, request).instrument(span).await
+}
+
+fn lane_request(
+    app: &App,
+    path: Result<Path<(String, String)>, PathRejection>,
+    query: Option<String>,
+) -> Result<PopRequest, Failure> {
     let Path((queue, partition)) = path.map_err(|e| bad_path(&e))?;
     let target = PopTarget::Lane { queue: name("queue", &queue)?, partition: name("partition", &partition)? };
-    pop(&app, target, &Query::read(query.as_deref())?, &headers).await
+    Ok(request(app, target, &Query::read(query.as_deref())?)?)
 }
 
 pub(crate) async fn by_queue(
     State(app): State<Arc<App>>,
     path: Result<Path<String>, PathRejection>,
     RawQuery(query): RawQuery,
-    headers: HeaderMap,
+    RequestSpan(span): RequestSpan,
 ) -> Result<Response, Failure> {
+    let request = queue_request(&app, path, query)?;
+    pop(&app, request).instrument(span).await
+}
+
+fn queue_request(
+    app: &App,
+    path: Result<Path<String>, PathRejection>,
+    query: Option<String>,
+) -> Result<PopRequest, Failure> {
     let Path(queue) = path.map_err(|e| bad_path(&e))?;
     let target = PopTarget::Queue { queue: name("queue", &queue)? };
-    pop(&app, target, &Query::read(query.as_deref())?, &headers).await
+    Ok(request(app, target, &Query::read(query.as_deref())?)?)
 }
 
 pub(crate) async fn by_filter(
     State(app): State<Arc<App>>,
     RawQuery(query): RawQuery,
-    headers: HeaderMap,
+    RequestSpan(span): RequestSpan,
 ) -> Result<Response, Failure> {
+    match filter_request(&app, query)? {
+        Some(request) => pop(&app, request).instrument(span).await,
+        None => {
+            let body = r#"{"success":false,"error":"namespace or task is required","messages":[]}"#;
+            Ok(json_body(StatusCode::BAD_REQUEST, Body::from(body)))
+        }
+    }
+}
+
+fn filter_request(app: &App, query: Option<String>) -> Result<Option<PopRequest>, Failure> {
     let query = Query::read(query.as_deref())?;
     let part = |field| query.text(field).map(|value| name(field, value)).transpose();
     let (namespace, task) = (part("namespace")?, part("task")?);
     if namespace.is_none() && task.is_none() {
-        let body = r#"{"success":false,"error":"namespace or task is required","messages":[]}"#;
-        return Ok(json_body(StatusCode::BAD_REQUEST, Body::from(body)));
+        return Ok(None);
     }
-    pop(&app, PopTarget::Filter { namespace, task }, &query, &headers).await
+    Ok(Some(request(app, PopTarget::Filter { namespace, task }, &query)?))
 }
 
 /// The refusal of a path that cannot be read, by all routes that have names in theirs.
@@ -73,15 +102,9 @@ fn name(field: &str, value: &str) -> Result<Arc<str>, Refused> {
     Ok(value.into())
 }
 
-async fn pop(
-    app: &App,
-    target: PopTarget,
-    query: &Query<'_>,
-    headers: &HeaderMap,
-) -> Result<Response, Failure> {
-    let request = request(app, target.clone(), query)?;
-    let group = request.group.clone();
-    match app.broker.pop(request).instrument(span(headers)).await {
+async fn pop(app: &App, request: PopRequest) -> Result<Response, Failure> {
+    let (target, group) = (request.target.clone(), request.group.clone());
+    match app.broker.pop(request).await {
         Ok(answer) => Ok(response(app, answer, &target, group)),
         // Existing consumers end on a 5xx here; to them an outage is a quiet queue.
         Err(Refused::Unavailable(reason)) => {
