@@ -53,6 +53,10 @@ mod waking_clients;
 #[cfg(test)]
 mod waking_faults;
 #[cfg(test)]
+mod waking_numbers;
+#[cfg(test)]
+mod waking_outages;
+#[cfg(test)]
 mod waking_races;
 #[cfg(test)]
 mod waking_servers;

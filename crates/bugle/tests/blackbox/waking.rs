@@ -2,26 +2,37 @@
 //!
 //! The floor is set to ten minutes wherever a wake is expected, so that nothing but the wake can have delivered in time.
 //!
-//! Which test holds which line of the waking check-lists ("w" = this file, others by name; B = `waiting`):
+//! Which test holds which line of the check-lists for waking. A test without a file is here; each runs on every engine
+//! where it makes sense.
 //!
-//! | What | Where |
+//! | What | Test |
 //! |---|---|
-//! | one client long-polling; a push wakes it | B `a_push_wakes_a_waiting_pop`, w `a_lone_server_wakes_without_carriers` |
-//! | several clients on one queue, served together | w `waiters_on_one_queue_are_served_together` |
-//! | several clients on different queues | w `waiters_on_many_queues_get_their_own` |
-//! | timeout: empty at the deadline, not before; early answer | w `a_wait_ends_at_its_deadline_or_with_a_message` |
-//! | one claim for many waiters; competing consumers | w `one_message_for_four_waiters_is_one_claim` |
-//! | consumer groups are separate | w `groups_get_a_message_each_and_do_not_wake_each_other` |
-//! | partition-specific long polling | w `a_waiter_at_a_partition_sleeps_through_others` |
-//! | wait=true and wait=false together | w `pops_that_do_not_wait_pass_those_that_do` |
-//! | many consumers | w `five_hundred_connections_wait_and_all_are_served` |
-//! | server restart | w `waiters_come_back_after_a_restart` |
-//! | idle consumers cost nothing | w `fifty_consumers_that_come_again_and_again_cost_nothing` |
-//! | wakes by time, and that the earliest counts | `waking_timers` |
-//! | batched claims, leases, races, connections, bursts | `waking_batches` |
-//! | clients that go away, bounds | `waking_clients` |
-//! | several servers: NOTIFY, UDP, back-off, all carriers cut | `waking_servers` |
-//! | carriers, servers and databases that fail | `waking_faults` |
+//! | one client long-polls, a push wakes it at once | `waiting::a_push_wakes_a_waiting_pop`, `a_lone_server_wakes_without_carriers` |
+//! | several clients on one queue are served by few calls | `waiters_on_one_queue_are_served_together` |
+//! | several clients on different queues | `waiters_on_many_queues_get_their_own` |
+//! | empty at the deadline, not before; early with a message | `a_wait_ends_at_its_deadline_or_with_a_message`, `waking_races::what_comes_at_a_deadline_is_not_lost` |
+//! | competing consumers, one query for a group of waiters | `one_message_for_four_waiters_is_one_claim` |
+//! | consumer groups are separate | `groups_get_a_message_each_and_do_not_wake_each_other` |
+//! | long polling of one partition | `a_waiter_at_a_partition_sleeps_through_others` |
+//! | `wait=true` and `wait=false` mixed | `pops_that_do_not_wait_pass_those_that_do` |
+//! | many consumers | `five_hundred_connections_wait_and_all_are_served` |
+//! | server restart | `waiters_come_back_after_a_restart`, `waking_faults::a_restarted_server_is_heard_again` |
+//! | idle consumers cost nothing | `fifty_consumers_that_come_again_and_again_cost_nothing` |
+//! | wake by delay, window, retry delay, lease end; the earliest counts | `waking_timers` |
+//! | unique leases, no duplicate ones, groups, no lost wake | `waking_races` |
+//! | what can share a call: groups, partitions, queues, named or not | `waking_batches::pops_of_all_kinds_share_calls` |
+//! | 100 pops: few claims; 100 claims without batching | `waking_batches::a_hundred_pops_share_few_claims`, `…::without_batching_…` |
+//! | 10,000 messages, 1,000 lanes, 1,000 waiters | `waking_batches::a_burst_is_delivered_by_few_calls`, `waking_servers::a_burst_is_shared_…` |
+//! | waiters hold no database connection | `waking_batches::a_thousand_who_wait_hold_no_connection`, `waking_races::one_connection_each_…` |
+//! | too many waiters; a client that leaves frees its place | `waking_clients::one_too_many_is_told_when_to_come_back` |
+//! | a client killed during its claim or its answer | `waking_clients` |
+//! | several servers by NOTIFY, by UDP, by both | `waking_servers::{notifications,datagrams}_wake_…`, `…::both_carriers_together_deliver_once` |
+//! | push, transaction, ack, nack, lease end, options on another server | the same |
+//! | no carrier: the floor delivers, options act, interval backs off | `waking_servers::without_carriers_…`, `…::the_floor_backs_off_…` |
+//! | 1,000 consumers on two servers, one message | `waking_servers::one_message_for_a_thousand_consumers_…` |
+//! | LISTEN cut or killed, garbage, lost datagram, dead server, pooler | `waking_faults` |
+//! | database restarted, servers come and go, claims cut off | `waking_outages` |
+//! | wakes by source, carriers in health, unread too long | `waking_numbers` |
 
 use std::time::{Duration, Instant};
 

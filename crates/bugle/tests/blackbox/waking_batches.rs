@@ -32,7 +32,9 @@ async fn gather(pops: JoinSet<Answer>) -> Vec<String> {
 
 /// Messages in each of so many lanes, in one push.
 async fn fill(client: &Client, lanes: usize, each: usize) {
-    let of_lane = |lane| (0..each).map(move |n| json!({"queue": "q", "partition": format!("p{lane}"), "transactionId": format!("{lane}/{n}"), "payload": n}));
+    let of_lane = |lane| {
+        (0..each).map(move |n| json!({"queue": "q", "partition": format!("p{lane}"), "transactionId": format!("{lane}/{n}"), "payload": n}))
+    };
     client.push((0..lanes).flat_map(of_lane).collect()).await;
 }
 

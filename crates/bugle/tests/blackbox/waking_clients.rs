@@ -36,18 +36,38 @@ on_every_engine! {
 
     async fn a_client_gone_in_the_middle_of_its_answer_holds_nothing(on: On) {
         let server = on.start_with(&NO_FLOOR).await;
-        server.configure(json!({"queue": "q", "options": {"leaseTime": 300}})).await;
-        let item = |n| json!({"queue": "q", "partition": "p", "transactionId": format!("t{n}"), "payload": "x".repeat(1 << 20)});
-        server.push((0..12).map(item).collect()).await;
+        push_twelve_megabytes(&server).await;
         read_a_little(&server, "/api/v1/pop/queue/q?batch=12").await;
-        let begun = Instant::now();
-        let popped = server.wait("/queue/q?batch=12").answer().await;
-        let freed = begun.elapsed();
-        assert_eq!(ids(&popped)[0], "t0");
-        assert_eq!(popped["messages"][0]["deliveryAttempt"], 1, "it was not delivered");
-        // Reading twelve megabytes takes its time too; the lease would have lasted five minutes.
-        assert!(freed < Duration::from_secs(10), "{freed:?}");
+        is_free(&server).await;
     }
+
+    async fn a_request_cancelled_in_the_middle_of_its_answer_holds_nothing(on: On) {
+        let server = on.start_with(&NO_FLOOR).await;
+        push_twelve_megabytes(&server).await;
+        let line = server.line().await;
+        line.pop_and_cancel("/queue/q?batch=12").await;
+        is_free(&server).await;
+        // The connection lives on.
+        assert_eq!(line.pop("/queue/q").await.status, 204);
+    }
+}
+
+async fn push_twelve_megabytes(server: &Server) {
+    server.configure(json!({"queue": "q", "options": {"leaseTime": 300}})).await;
+    let payload = "x".repeat(1 << 20);
+    let item =
+        |n| json!({"queue": "q", "partition": "p", "transactionId": format!("t{n}"), "payload": payload});
+    server.push((0..12).map(item).collect()).await;
+}
+
+/// Nothing of it counts as delivered, and its lease is over.
+async fn is_free(server: &Server) {
+    let begun = Instant::now();
+    let popped = server.wait("/queue/q").answer().await;
+    let freed = begun.elapsed();
+    assert_eq!((ids(&popped), &popped["messages"][0]["deliveryAttempt"]), (vec!["t0"], &json!(1)));
+    // Reading a megabyte takes its time too; the lease would have lasted five minutes.
+    assert!(freed < Duration::from_secs(5), "{freed:?}");
 }
 
 /// Ask, read the beginning of the answer, and close the connection.
@@ -76,7 +96,8 @@ async fn claim_held_up(on: &On) -> (Server, Sql) {
 
 /// Wait until a statement of the server waits for the lock.
 async fn until_held_up(on: &On) {
-    let blocked = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%{schema}.cursors%'";
+    let blocked =
+        "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%{schema}.cursors%'";
     Sql::to(on).await.until_some(blocked).await;
 }
 

@@ -1,14 +1,11 @@
-//! Carriers, servers and databases that fail: who waits is served all the same, late at the worst, and is told nothing of
-//! it.
+//! Carriers and servers that fail: who waits elsewhere is served all the same, late at the worst.
 
 use std::time::{Duration, Instant};
 
 use bugle_pg::testdb;
 use serde_json::json;
-use tokio::task::JoinSet;
-use tokio::time::timeout;
 
-use crate::common::{DatagramProxy, On, OwnPostgres, PATIENCE, Sql, WireCutter, free_udp, ids, until_true};
+use crate::common::{DatagramProxy, On, Sql, WireCutter, free_udp, ids, until_true};
 use crate::waking_servers::{by_datagrams, by_notify};
 
 #[tokio::test]
@@ -87,6 +84,30 @@ on_every_database! {
         assert_eq!(after.get("bugle_hearing{state=\"connected\"}"), 1.0);
     }
 
+    async fn a_lease_taken_elsewhere_while_one_waited_ends_on_time_for_him(on: On) {
+        let (a, b) = by_notify(&on).await;
+        for round in 0.. {
+            assert!(round < 5, "the nearer one never wins");
+            let path = format!("/queue/q{round}?leaseSeconds=2");
+            let (near, far) = (a.park(&path).await, b.park(&path).await);
+            let pushed = Instant::now();
+            a.push_ids(&format!("q{round}"), "p", &["t"]).await;
+            until_true("one has it", async || near.is_answered() || far.is_answered()).await;
+            if far.is_answered() {
+                // Which of them is faster is not promised; this is about the other case.
+                near.leave();
+                a.until_parked(0).await;
+                continue;
+            }
+            a.kill();
+            let (popped, at) = far.timed().await;
+            assert_eq!((ids(&popped), &popped["messages"][0]["deliveryAttempt"]), (vec!["t"], &json!(2)));
+            let waited = at - pushed;
+            assert!(waited >= Duration::from_secs(2) && waited < Duration::from_secs(4), "{waited:?}");
+            return;
+        }
+    }
+
     async fn a_server_killed_with_a_lease_gives_way_when_the_lease_ends(on: On) {
         let (a, b) = by_notify(&on).await;
         a.push_ids("q", "p", &["t"]).await;
@@ -99,6 +120,42 @@ on_every_database! {
         let waited = at - taken;
         assert!(waited >= Duration::from_secs(2), "before its end: {waited:?}");
         assert!(waited < Duration::from_secs(4), "long after its end: {waited:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_pooler_that_cannot_listen_leaves_it_to_the_floor() {
+    let on = On::pgbouncer().await;
+    let (a, b) = tokio::join!(on.start_with(&["--log-level=off"]), on.start_with(&["--log-level=off"]));
+    until_true("known", async || b.get("/health").await.json()["hearing"] == "isolated").await;
+    for n in 0..3 {
+        let (begun, before) = (Instant::now(), b.metrics().await);
+        let waiter = b.park("/queue/q?autoAck=true").await;
+        a.push_ids("q", "p", &[&format!("t{n}")]).await;
+        let (popped, at) = waiter.timed().await;
+        assert_eq!(ids(&popped).len(), 1);
+        assert!(at - begun < Duration::from_secs(5), "{:?}", at - begun);
+        assert_eq!(b.metrics().await.woken_by("floor", &before), 1.0);
+    }
+}
+
+#[tokio::test]
+async fn a_restarted_server_is_heard_again() {
+    let on = On::postgres().await;
+    let [x, y] = free_udp();
+    let (one, two) = (by_datagrams(x, y), by_datagrams(y, x));
+    let (mut a, b) = tokio::join!(on.start_with(&one), on.start_with(&two));
+    for round in 0..3 {
+        tokio::join!(a.until_hearing("udp", 1), b.until_hearing("udp", 1));
+        let before = b.metrics().await;
+        for n in 0..3 {
+            let waiter = b.park("/queue/q?autoAck=true").await;
+            a.push_ids("q", "p", &[&format!("{round}/{n}")]).await;
+            assert_eq!(ids(&waiter.answer().await), [format!("{round}/{n}")]);
+        }
+        assert!(b.metrics().await.woken_by("udp", &before) >= 2.0, "round {round}");
+        a.kill();
+        a = on.start_with(&one).await;
     }
 }
 
@@ -117,7 +174,8 @@ async fn a_lost_datagram_costs_two_seconds() {
     // Quiet again: what follows a burst has passed too, so that the lost one is the last.
     let sent = "bugle_carrier_frames_total{carrier=\"udp\",direction=\"sent\"}";
     let calm = a.metrics().await;
-    a.until("the trailing frame", |m| m.since(&calm, "bugle_uptime_seconds") > 1.5 && m.get(sent) > 0.0).await;
+    a.until("the trailing frame", |m| m.since(&calm, "bugle_uptime_seconds") > 1.5 && m.get(sent) > 0.0)
+        .await;
 
     let waiter = b.park("/queue/q?autoAck=true").await;
     let before = b.metrics().await;
@@ -131,44 +189,4 @@ async fn a_lost_datagram_costs_two_seconds() {
     let after = b.metrics().await;
     assert_eq!(after.since(&before, "bugle_carrier_gaps_total{carrier=\"udp\"}"), 1.0);
     assert_eq!(after.woken_by("floor", &before), 1.0, "found by looking");
-}
-
-#[tokio::test]
-async fn a_restarted_database_serves_three_hundred_who_waited_through_it() {
-    let mut database = OwnPostgres::start().await;
-    let on = On::database(&database.address(), &["--log-level=off"]);
-    let (a, b) = tokio::join!(on.start(), on.start());
-    tokio::join!(a.until_hearing("notify", 1), b.until_hearing("notify", 1));
-    a.push_ids("q", "p", &["before"]).await;
-    assert_eq!(ids(&b.pop_some("/queue/q?autoAck=true").await), ["before"]);
-    let mut waiters = JoinSet::new();
-    for server in [&a, &b] {
-        let line = server.line().await;
-        for _ in 0..150 {
-            let line = line.clone();
-            waiters.spawn(async move { line.pop("/queue/q?wait=true&timeout=110000&autoAck=true").await });
-        }
-    }
-    tokio::join!(a.until_parked(150), b.until_parked(150));
-    database.stop();
-    until_true("it is missed", async || a.get("/health").await.status == 503).await;
-    until_true("it is missed", async || b.get("/health").await.status == 503).await;
-    database.begin().await;
-
-    let item = |n| json!({"queue": "q", "partition": format!("p{n}"), "transactionId": format!("t{n}")});
-    let body = json!({"items": (0..300).map(item).collect::<Vec<_>>()}).to_string();
-    // Until the server is back it says 503, and a retried push stores once.
-    until_true("a push is taken", async || {
-        let answer = a.send("POST", "/api/v1/push", body.clone()).await;
-        assert!([201, 503].contains(&answer.status), "{answer:?}");
-        answer.status == 201
-    })
-    .await;
-    let answers = timeout(PATIENCE, waiters.join_all()).await.expect("all are served");
-    let popped: Vec<_> = answers.into_iter().map(|answer| answer.expect(200)).collect();
-    let mut seen: Vec<_> = popped.iter().flat_map(ids).collect();
-    seen.sort_unstable();
-    seen.dedup();
-    assert_eq!(seen.len(), 300, "each has a message of its own");
-    tokio::join!(a.until_hearing("notify", 1), b.until_hearing("notify", 1));
 }

@@ -177,6 +177,14 @@ impl Line {
     pub(crate) async fn pop(&self, rest: &str) -> Answer {
         self.send("GET", &format!("/api/v1/pop{rest}"), "").await
     }
+
+    /// The same, and cancel the request when the answer begins.
+    pub(crate) async fn pop_and_cancel(&self, rest: &str) {
+        let request = Request::builder().uri(format!("http://bugle/api/v1/pop{rest}"));
+        let request = request.body(Full::default()).unwrap();
+        let answer = self.sender.clone().send_request(request).await.unwrap();
+        assert_eq!(answer.status(), 200);
+    }
 }
 
 async fn read(response: Response<Incoming>) -> Result<Answer, hyper::Error> {

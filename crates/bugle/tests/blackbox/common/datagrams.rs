@@ -34,7 +34,8 @@ impl DatagramProxy {
                 let Ok((length, from)) = socket.recv_from(&mut buffer).await else { continue };
                 let datagram = &buffer[..length];
                 let hints = datagram.get(KIND) == Some(&HINTS);
-                let lost = hints && left.try_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1)).is_ok();
+                let lost = hints
+                    && left.try_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1)).is_ok();
                 if !lost {
                     let _ = socket.send_to(datagram, if from == one { two } else { one }).await;
                 }

@@ -49,7 +49,18 @@ impl OwnPostgres {
     pub(crate) async fn begin(&mut self) {
         let mut postgres = self.command("postgres");
         let port = self.port.to_string();
-        postgres.args(["-p", &port, "-k", "", "-h", "127.0.0.1", "-c", "fsync=off", "-c", "max_connections=60"]);
+        postgres.args([
+            "-p",
+            &port,
+            "-k",
+            "",
+            "-h",
+            "127.0.0.1",
+            "-c",
+            "fsync=off",
+            "-c",
+            "max_connections=60",
+        ]);
         self.process = Some(postgres.spawn().unwrap());
         let place = ("127.0.0.1", self.port);
         until_true("the database listens", async || TcpStream::connect(place).await.is_ok()).await;

@@ -55,11 +55,6 @@ impl On {
         &self.schema
     }
 
-    /// Whether only one server may use the data.
-    pub(crate) fn is_embedded(&self) -> bool {
-        self.embedded
-    }
-
     /// The data directory, on the embedded engine.
     pub(crate) fn data_dir(&self) -> Option<std::path::PathBuf> {
         self.embedded.then(|| self.dir.path().join("data"))
@@ -101,7 +96,8 @@ impl Server {
     async fn spawn<'a>(flags: impl Iterator<Item = &'a str>, dir: &Path) -> Self {
         let flags: Vec<&str> = flags.collect();
         let quiet = flags.iter().all(|flag| !flag.starts_with("--log-level")).then_some("--log-level=warn");
-        let listen = flags.iter().all(|flag| !flag.starts_with("--listen=")).then_some("--listen=127.0.0.1:0");
+        let listen =
+            flags.iter().all(|flag| !flag.starts_with("--listen=")).then_some("--listen=127.0.0.1:0");
         let mut process = command(dir)
             .arg("serve")
             .args(listen)
