@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Result, ensure};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::cli_servers::{CallsArgs, MatrixArgs, StarveArgs};
 use crate::cli_wait::{CapacityArgs, IdleArgs, WakeArgs};
 
 /// Load generator for servers speaking the `/api/v1` queue protocol.
@@ -29,6 +30,12 @@ pub enum Command {
     Idle(IdleArgs),
     /// Both of these for a fixed list of sizes, as a markdown table.
     Capacity(CapacityArgs),
+    /// For each thing that makes a message due on one server, time its delivery to a waiter on another.
+    Matrix(MatrixArgs),
+    /// Compare the rates of push, ack and transaction without and with parked waiters.
+    Starve(StarveArgs),
+    /// Count the store calls of pops that come together, of a burst, and of one message for many consumers.
+    Calls(CallsArgs),
 }
 
 /// Options that mean the same in every command.

@@ -32,6 +32,11 @@ pub(crate) async fn waiters(target: &Target) -> Option<Waiters> {
     Some(Waiters { count: health["waiting"].as_f64()?, source: "/health waiting" })
 }
 
+/// A counter or gauge by its name; with labels, exactly those, without, summed over all of them.
+pub(crate) async fn number(target: &Target, name: &str) -> Option<f64> {
+    parse(&page(target, "/metrics/prometheus").await?, name)
+}
+
 async fn page(target: &Target, path: &str) -> Option<String> {
     let mut connection = target.connection();
     let response = connection.call(&target.get(path)).await.ok()?;
@@ -62,5 +67,6 @@ mod tests {
         assert_eq!(parse(page, GAUGE), Some(7.0));
         assert_eq!(parse("bugle_waiters 12\n", GAUGE), Some(12.0));
         assert_eq!(parse("other 1\n", GAUGE), None);
+        assert_eq!(parse(page, "bugle_waiters{a=\"2\"}"), Some(4.0), "one of them by its labels");
     }
 }

@@ -4,10 +4,12 @@
 //! reports: requests are assembled by hand into reused buffers and answers are skimmed as bytes, never parsed into trees.
 
 mod cli;
+mod cli_servers;
 mod cli_wait;
 mod client;
 mod content;
 mod ids;
+mod moment;
 mod postgres;
 mod probe;
 mod samples;
@@ -22,8 +24,10 @@ mod verify;
 
 mod answer;
 mod gauge;
+mod launch;
 mod line;
 mod observe;
+mod rest;
 mod setup;
 mod waiters;
 
@@ -38,9 +42,17 @@ mod pop;
 mod push;
 mod wake;
 
+mod calls;
 mod capacity;
+mod datagrams;
+mod matrix_rig;
+mod matrix_rows;
+
+mod matrix;
+mod starve;
 
 pub use cli::{AckStyle, Cli, Command, Common, PopArgs, PopMode, PushArgs, Spread};
+pub use cli_servers::{CallsArgs, MatrixArgs, Servers, StarveArgs};
 pub use cli_wait::{CapacityArgs, IdleArgs, Reach, WakeArgs, Watch};
 
 use anyhow::Result;
@@ -68,6 +80,9 @@ pub async fn run(cli: Cli) -> Result<Outcome> {
                 Command::Wake(args) => Box::pin(wake::run(args)).await,
                 Command::Idle(args) => Box::pin(idle::run(args)).await,
                 Command::Capacity(args) => Box::pin(capacity::run(args)).await,
+                Command::Matrix(args) => Box::pin(matrix::run(args)).await,
+                Command::Starve(args) => Box::pin(starve::run(args)).await,
+                Command::Calls(args) => Box::pin(calls::run(args)).await,
             }
         })
         .await

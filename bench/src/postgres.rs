@@ -11,7 +11,7 @@ use tokio_postgres::{Client, NoTls};
 use crate::stats::round;
 
 /// How many of the most frequent statements are named in the report.
-const TOP: usize = 5;
+const TOP: usize = 12;
 
 /// A connection to the server's database.
 pub(crate) struct Postgres {

@@ -14,6 +14,11 @@ impl Samples {
         self.0.push(end as i64 - start as i64);
     }
 
+    /// Adds a time given in microseconds.
+    pub(crate) fn micros(&mut self, micros: i64) {
+        self.0.push(micros.saturating_mul(1000));
+    }
+
     pub(crate) fn len(&self) -> u64 {
         self.0.len() as u64
     }
@@ -58,7 +63,7 @@ mod tests {
     fn no_samples_are_null_and_one_is_every_percentile() {
         let mut samples = Samples::default();
         assert_eq!(samples.json(), Value::Null);
-        samples.span(10_000_000, 9_000_000);
+        samples.micros(-1000);
         assert_eq!(samples.json()["p50"], -1.0);
         assert_eq!(samples.json()["max"], -1.0);
     }

@@ -3,5 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests are not in a test function")]
 
 mod fake;
+mod launching;
 mod verification;
 mod waiting;

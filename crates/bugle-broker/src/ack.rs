@@ -24,6 +24,7 @@ use crate::news::News;
 use crate::semantics::lease;
 use crate::waiting::{Channel, Place};
 
+pub(crate) use locate::Sought;
 pub(crate) use settling::Settling;
 
 /// Exchanges of one cursor that may be lost in a row.
@@ -94,10 +95,10 @@ impl Inner {
         if self.catalog.group(lane.queue, group).is_none() {
             self.refresh_catalog().await;
         }
-        let Some(record) = self.catalog.group(lane.queue, group) else {
+        let Some(channel) = self.channel(lane.queue, group) else {
             return Ok(Err("consumer not found"));
         };
-        Ok(Ok((self.channels.get_or_make(&record), lane)))
+        Ok(Ok((channel, lane)))
     }
 
     fn enqueue_acks(
@@ -135,6 +136,14 @@ impl Inner {
     ) {
         let free = lease::free_at(&next, self.engine.now());
         let mut state = channel.state.lock();
+        if state.closed {
+            // Those who wait now do so at its successor.
+            drop(state);
+            if let Some(successor) = self.channels.get(channel.queue, &channel.group) {
+                self.cursor_changed(&successor, lane, next);
+            }
+            return;
+        }
         let entry = state.entry(lane);
         // Looked at under the lock: a push that comes now finds the lane's new place.
         let more = lane.bounds().0 > next.committed;

@@ -1,5 +1,9 @@
 //! What callers ask of the broker and what they get back: plain data, no HTTP, no SQL.
 
+mod groups;
+mod letters;
+mod messages;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,6 +11,12 @@ use bytes::Bytes;
 use uuid::Uuid;
 
 use bugle_store::{Group, LaneId, LeaseId, Message, Offset, QueueOptions, Timestamp, Unavailable};
+
+pub use groups::{GroupDeleted, GroupPartition, GroupQueue, SeekTo, Sought};
+pub use letters::{Letter, LetterQuery, Redrive, RedriveCursor, Redriven, Replay, Replayed};
+pub use messages::{
+    GroupView, MessageList, MessageQuery, MessageStatus, MessageView, NewTrace, ReadMode, TraceView,
+};
 
 /// Why a whole request was turned down. Nothing was changed, except after `Unavailable`, when nothing is known.
 #[derive(Clone, Debug, thiserror::Error)]

@@ -27,6 +27,8 @@ pub(crate) struct Changes {
     pub(crate) gone: Vec<QueueId>,
     /// New, or with other options.
     pub(crate) changed: Vec<Arc<Queue>>,
+    /// Groups whose record is gone or another one.
+    pub(crate) groups: Vec<(QueueId, Group)>,
 }
 
 #[derive(Default)]
@@ -76,8 +78,9 @@ impl Catalog {
         let gone = tables.by_id.keys().filter(|id| !fresh.by_id.contains_key(id)).copied().collect();
         let known = |queue: &Queue| tables.by_id.get(&queue.id).is_some_and(|q| q.version == queue.version);
         let changed = fresh.by_id.values().filter(|queue| !known(queue)).cloned().collect();
+        let groups = fresh.other_groups(&tables);
         *tables = fresh;
-        Changes { gone, changed }
+        Changes { gone, changed, groups }
     }
 
     /// Version of the catalog as last read.
@@ -158,11 +161,32 @@ impl Catalog {
             return Ok(Some(known));
         }
         let Some(stored) = self.engine.put_group(record).await? else { return Ok(None) };
-        let stored = Arc::new(stored);
+        Ok(Some(self.learn_group(stored)))
+    }
+
+    /// Remember a group's record as the store has it, unless a later one is known; answers the later one.
+    pub(crate) fn learn_group(&self, record: GroupRecord) -> Arc<GroupRecord> {
         let mut tables = self.tables.write();
-        tables.learned_groups.insert((stored.queue, stored.group.clone()), Instant::now());
-        tables.groups.entry(stored.queue).or_default().insert(stored.group.clone(), stored.clone());
-        Ok(Some(stored))
+        tables.learned_groups.insert((record.queue, record.group.clone()), Instant::now());
+        tables.put_group(Arc::new(record))
+    }
+
+    /// Forget a group's record, which was deleted.
+    pub(crate) fn forget_group(&self, queue: QueueId, group: &Group) {
+        let mut tables = self.tables.write();
+        tables.learned_groups.insert((queue, group.clone()), Instant::now());
+        if let Some(groups) = tables.groups.get_mut(&queue) {
+            groups.remove(group);
+        }
+    }
+
+    /// The queues that a group has met, by name.
+    pub(crate) fn queues_of(&self, group: &str) -> Vec<Arc<Queue>> {
+        let tables = self.tables.read();
+        let met = |queue: &&Arc<Queue>| tables.groups.get(&queue.id).is_some_and(|g| g.contains_key(group));
+        let mut queues: Vec<Arc<Queue>> = tables.by_id.values().filter(met).cloned().collect();
+        queues.sort_by(|a, b| a.name.cmp(&b.name));
+        queues
     }
 
     /// Remember a queue as the store answered it.
@@ -199,10 +223,33 @@ impl Tables {
             self.learned_queues.insert(*id, *at);
         }
         for (key, at) in old.learned_groups.iter().filter(|(_, at)| **at >= begun) {
-            let Some(record) = old.groups.get(&key.0).and_then(|groups| groups.get(&key.1)) else { continue };
-            self.groups.entry(key.0).or_default().entry(key.1.clone()).or_insert_with(|| record.clone());
+            match old.groups.get(&key.0).and_then(|groups| groups.get(&key.1)) {
+                Some(record) => drop(self.put_group(record.clone())),
+                None => drop(self.groups.get_mut(&key.0).and_then(|groups| groups.remove(&key.1))),
+            }
             self.learned_groups.insert(key.clone(), *at);
         }
+    }
+
+    /// Groups of `old` that are gone or have another record here, in queues that are still there.
+    fn other_groups(&self, old: &Self) -> Vec<(QueueId, Group)> {
+        let here = old.groups.iter().filter(|(queue, _)| self.by_id.contains_key(queue));
+        let all = here.flat_map(|(queue, groups)| groups.iter().map(|(name, record)| (*queue, name, record)));
+        let same = |queue: &QueueId, name: &Group, record: &GroupRecord| {
+            self.groups.get(queue).and_then(|groups| groups.get(name)).is_some_and(|now| **now == *record)
+        };
+        let other = all.filter(|(queue, name, record)| !same(queue, name, record));
+        other.map(|(queue, name, _)| (queue, name.clone())).collect()
+    }
+
+    /// Of two records of a group the later one stays.
+    fn put_group(&mut self, record: Arc<GroupRecord>) -> Arc<GroupRecord> {
+        let groups = self.groups.entry(record.queue).or_default();
+        let stays = groups.entry(record.group.clone()).or_insert_with(|| record.clone());
+        if stays.created_at < record.created_at {
+            *stays = record;
+        }
+        stays.clone()
     }
 
     fn add(&mut self, queue: Arc<Queue>) {

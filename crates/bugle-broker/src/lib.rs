@@ -20,15 +20,21 @@ mod waiting;
 mod ack;
 mod admin;
 mod bell;
+mod dead;
 mod floor;
+mod groups;
 mod health;
 mod hearing;
 mod inner;
+mod messages;
 mod numbers;
+mod operators;
 mod pop;
 mod push;
 mod queues;
+mod redrive;
 mod room;
+mod traces;
 mod transact;
 mod upkeep;
 
@@ -40,15 +46,18 @@ use bugle_store::{Engine, Group, NAME_MAX, Now};
 use bugle_wake::{Bell, BellOptions, Carrier};
 
 pub use api::{
-    AckItem, AckStatus, Acked, Autopilot, Configure, Configured, Health, LeaseToken, Operation,
-    OperationResult, Phases, PopAnswer, PopRequest, PopTarget, Popped, PoppedLane, PushItem, Pushed, Refused,
-    Renewed, Transacted,
+    AckItem, AckStatus, Acked, Autopilot, Configure, Configured, GroupDeleted, GroupPartition, GroupQueue,
+    GroupView, Health, LeaseToken, Letter, LetterQuery, MessageList, MessageQuery, MessageStatus,
+    MessageView, NewTrace, Operation, OperationResult, Phases, PopAnswer, PopRequest, PopTarget, Popped,
+    PoppedLane, PushItem, Pushed, ReadMode, Redrive, RedriveCursor, Redriven, Refused, Renewed, Replay,
+    Replayed, SeekTo, Sought, TraceView, Transacted,
 };
 pub use config::{BrokerConfig, EncryptionKey, FloorConfig};
 pub use meters::{
     ClaimReading, FloorReading, HistogramReading, PendingReading, QueueReading, Reading, StoreReading,
     VerbReading, WaitingReading, WakeSource,
 };
+pub use operators::read_time;
 pub use pop::Receipt;
 
 use inner::Inner;

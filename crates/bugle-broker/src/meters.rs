@@ -94,6 +94,9 @@ pub(crate) struct Meters {
     pub(crate) pop: Verb,
     pub(crate) ack: Verb,
     pub(crate) transact: Verb,
+    /// Dead letters made, and sent back.
+    pub(crate) dead_lettered: Count,
+    pub(crate) redriven: Count,
 
     /// Waiting pops, by what became of them.
     pub(crate) registered: Count,
@@ -133,6 +136,8 @@ impl Default for Meters {
             pop: Verb::default(),
             ack: Verb::default(),
             transact: Verb::default(),
+            dead_lettered: Count::default(),
+            redriven: Count::default(),
             registered: Count::default(),
             served: Count::default(),
             expired: Count::default(),

@@ -20,6 +20,8 @@ impl Inner {
             pop: meters.pop.read(self.pops().queued()),
             ack: meters.ack.read(self.settles().queued()),
             transact: meters.transact.read(0),
+            dead_lettered: meters.dead_lettered.get(),
+            redriven: meters.redriven.get(),
             waiting: self.read_waiting(),
             claims: ClaimReading {
                 calls: meters.claim_calls.get(),

@@ -138,29 +138,22 @@ impl Inner {
         let Some(deadline) = deadline else {
             return (&mut leave.answer).await.unwrap_or_else(|_| Ok(PopAnswer::default()));
         };
-        tokio::select! {
+        let mut answer = tokio::select! {
             biased;
-            answer = &mut leave.answer => {
-                leave.waits = false;
-                return answer.unwrap_or_else(|_| Ok(PopAnswer::default()));
-            }
-            () = tokio::time::sleep_until(deadline) => (),
-        }
-        let parked = leave.unpark();
-        // A claim may be in flight for it: its outcome is not far.
-        let answer = match parked {
-            Some(_) => None,
-            None => tokio::time::timeout(IN_FLIGHT, &mut leave.answer).await.ok().and_then(Result::ok),
+            answer = &mut leave.answer => answer.ok(),
+            () = tokio::time::sleep_until(deadline) => None,
         };
-        leave.waits = false;
-        match answer {
-            Some(answer) => answer,
-            None => {
-                self.meters.expired.one();
-                tracing::debug!(request = leave.seq, "waiting pop expired");
-                Ok(self.nothing())
-            }
+        // A claim may be in flight for it: its outcome is not far.
+        if answer.is_none() && leave.unpark().is_none() {
+            answer = tokio::time::timeout(IN_FLIGHT, &mut leave.answer).await.ok().and_then(Result::ok);
         }
+        leave.waits = false;
+        let answer = answer.unwrap_or_else(|| Ok(self.nothing()));
+        if answer.as_ref().is_ok_and(|answer| answer.lanes.is_empty()) {
+            self.meters.expired.one();
+            tracing::debug!(request = leave.seq, "waiting pop expired");
+        }
+        answer
     }
 
     /// The empty answer.

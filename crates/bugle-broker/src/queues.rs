@@ -6,9 +6,11 @@ use std::sync::atomic::Ordering;
 use bugle_store::{Queue, QueueId};
 
 use crate::api::Refused;
+use crate::catalog::Changes;
 use crate::inner::Inner;
 use crate::meters::WakeSource;
 use crate::news::News;
+use crate::waiting::Channel;
 
 impl Inner {
     /// A queue is gone: forget everything about it; its waiting pops look again.
@@ -59,12 +61,54 @@ impl Inner {
     /// Read the catalog again and forget what is gone.
     pub(crate) async fn refresh_catalog(self: &Arc<Self>) {
         let Ok(changes) = self.watch(self.catalog.refresh().await) else { return };
+        self.follow(changes);
+    }
+
+    /// The catalog as it is now, for who is about to change it. Costs nothing on an exclusive store.
+    pub(crate) async fn latest_catalog(self: &Arc<Self>) -> Result<(), Refused> {
+        if !self.engine.exclusive() {
+            let changes = self.watch(self.catalog.refresh().await)?;
+            self.follow(changes);
+        }
+        Ok(())
+    }
+
+    fn follow(self: &Arc<Self>, changes: Changes) {
         for id in changes.gone {
             self.forget_queue(id);
         }
         for queue in changes.changed {
             self.options_changed(&queue);
         }
+        for (queue, group) in changes.groups {
+            self.renew_channel(queue, &group);
+        }
+    }
+
+    /// The channel of a group that is in the catalog, with the record that is there now.
+    pub(crate) fn channel(&self, queue: QueueId, group: &str) -> Option<Arc<Channel>> {
+        // Each further round means that the record was changed meanwhile.
+        loop {
+            let record = self.catalog.group(queue, group)?;
+            let channel = self.channels.get_or_make(&record);
+            if self.catalog.group(queue, group).is_some_and(|now| now == channel.record) {
+                return Some(channel);
+            }
+            self.renew_channel(queue, group);
+        }
+    }
+
+    /// A group reads a queue in another way, or from elsewhere, than is remembered: forget what is, and let everybody
+    /// who waits ask again.
+    pub(crate) fn renew_channel(&self, queue: QueueId, group: &str) {
+        let mut jobs = self.channels.forget_group(queue, group);
+        if let Some(queue) = self.catalog.queue_by_id(queue) {
+            jobs.extend(self.channels.wake_filters_new_to(&queue, |other| other != group));
+        }
+        for job in &mut jobs {
+            job.asked = false;
+        }
+        self.dispatch(jobs, WakeSource::Local);
     }
 
     /// A queue is new or has other options: what they hide may be visible now, and filters may want it.

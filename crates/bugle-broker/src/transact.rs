@@ -112,6 +112,8 @@ impl Inner {
                         self.appended(&works[i], appended, &segment, ids);
                     }
                     for i in swapping {
+                        let dead = computed[i].swap.as_ref().map_or(0, |swap| swap.dead.len());
+                        self.meters.dead_lettered.add(dead as u64);
                         if let Some(next) = computed[i].next.clone() {
                             self.cursor_changed(&settlings[i].channel, &settlings[i].lane, next);
                         }

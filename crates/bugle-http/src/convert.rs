@@ -78,13 +78,15 @@ pub(crate) struct Pushes<'a> {
     body: &'a Bytes,
     /// What is stored for a message without a payload.
     missing: &'static str,
+    /// Who sends them, as the server knows it; what the request says of it does not count.
+    producer: Option<Bytes>,
     queues: Names,
     partitions: Names,
 }
 
 impl<'a> Pushes<'a> {
-    pub(crate) fn new(body: &'a Bytes, missing: &'static str) -> Self {
-        Self { body, missing, queues: Names::default(), partitions: Names::default() }
+    pub(crate) fn new(body: &'a Bytes, missing: &'static str, producer: Option<Bytes>) -> Self {
+        Self { body, missing, producer, queues: Names::default(), partitions: Names::default() }
     }
 
     /// One message.
@@ -98,7 +100,7 @@ impl<'a> Pushes<'a> {
             partition: self.partitions.shared(partition, "partition", at)?,
             transaction_id: self.transaction_id(&entry.transaction_id, at)?,
             trace_id: trace_id(&entry.trace_id, at)?,
-            producer_sub: None,
+            producer_sub: self.producer.clone(),
             payload: self.payload(entry.payload, at)?,
         })
     }
@@ -115,13 +117,19 @@ impl<'a> Pushes<'a> {
     }
 
     fn payload(&self, payload: Raw<'_>, at: At<'_>) -> Result<Bytes, Refused> {
-        let Some(raw) = payload.0 else { return Ok(Bytes::from_static(self.missing.as_bytes())) };
-        let bytes = raw.get().as_bytes();
-        if deeper_than(bytes, MAX_DEPTH) {
-            return invalid(format!("{} is nested deeper than {MAX_DEPTH} levels", at("payload")));
-        }
-        Ok(self.body.slice_ref(bytes))
+        let sent = self::payload(self.body, payload, at)?;
+        Ok(sent.unwrap_or(Bytes::from_static(self.missing.as_bytes())))
     }
+}
+
+/// A payload as it was sent in `body`, if it was.
+pub(crate) fn payload(body: &Bytes, payload: Raw<'_>, at: At<'_>) -> Result<Option<Bytes>, Refused> {
+    let Some(raw) = payload.0 else { return Ok(None) };
+    let bytes = raw.get().as_bytes();
+    if deeper_than(bytes, MAX_DEPTH) {
+        return invalid(format!("{} is nested deeper than {MAX_DEPTH} levels", at("payload")));
+    }
+    Ok(Some(body.slice_ref(bytes)))
 }
 
 fn trace_id(field: &Text<'_>, at: At<'_>) -> Result<Option<Uuid>, Refused> {
@@ -215,7 +223,7 @@ mod tests {
     fn items(body: &str) -> Result<Vec<PushItem>, String> {
         let body = Bytes::copy_from_slice(body.as_bytes());
         let request: PushRequest<'_> = read(&body).map_err(|e| e.to_string())?;
-        let mut pushes = Pushes::new(&body, "null");
+        let mut pushes = Pushes::new(&body, "null", None);
         objects(&request.items, "items", "items array is required")
             .map_err(|e| e.to_string())?
             .map(|(i, entry)| pushes.item(entry?, &|field| format!("items[{i}].{field}")))

@@ -1,12 +1,15 @@
 //! Refusals as HTTP answers, and the few helpers that build answers.
 
 use std::borrow::Cow;
+use std::convert::Infallible;
+use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use bugle_broker::Refused;
 use bugle_wire::{ErrorBody, Unreadable};
+use futures_util::FutureExt;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, StatusCode};
 use serde::Serialize;
@@ -68,6 +71,21 @@ impl IntoResponse for Failure {
         }
         response
     }
+}
+
+/// A panic in a handler is answered, not left to end the connection without a word.
+pub(crate) fn caught<F>(handler: F) -> impl Future<Output = Response> + use<F>
+where
+    F: Future<Output = Result<Response, Infallible>>,
+{
+    AssertUnwindSafe(handler).catch_unwind().map(|ended| match ended {
+        Ok(Ok(response)) => response,
+        Ok(Err(never)) => match never {},
+        Err(_) => {
+            tracing::error!("a handler panicked");
+            Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "internal error").into_response()
+        }
+    })
 }
 
 /// `value` as a JSON answer.

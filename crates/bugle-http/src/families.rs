@@ -57,6 +57,10 @@ fn verbs(page: &mut Page, reading: &Reading) {
     verbs.iter().for_each(|(verb, v)| family.sample(&[("verb", verb)], v.refused));
     let mut family = page.gauge("bugle_queued", "Items that wait for a store call.");
     verbs.iter().for_each(|(verb, v)| family.sample(&[("verb", verb)], v.queued));
+    page.counter("bugle_dead_lettered", "Messages that became dead letters here.")
+        .only(reading.dead_lettered);
+    page.counter("bugle_redriven", "Dead letters that this server sent back to a queue.")
+        .only(reading.redriven);
 }
 
 fn waiting(page: &mut Page, reading: &Reading) {

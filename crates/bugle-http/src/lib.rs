@@ -13,10 +13,15 @@ mod delivery;
 mod error;
 mod exposition;
 mod hearing;
+mod listing;
 mod pieces;
 mod process;
 mod query;
 mod request_id;
+mod tls;
+
+mod access;
+mod auth;
 #[cfg(test)]
 mod sample;
 
@@ -32,10 +37,17 @@ use axum::routing::{delete, get, post};
 use bugle_broker::Broker;
 
 use app::App;
-use routes::{ack, fallback, health, lease, metrics, pop, push, queue, transaction};
+use routes::{
+    ack, dlq, fallback, groups, health, lease, messages, metrics, pop, push, queue, traces, transaction,
+};
 
 pub use app::HttpConfig;
+pub use auth::{
+    ApiKeys, AuthError, Gate, GateConfig, JwksConfig, JwksSource, JwtAlgorithm, JwtConfig, Permissions, Role,
+    RoleNames,
+};
 pub use serve::{ServeConfig, serve};
+pub use tls::{Tls, TlsError};
 
 /// All routes.
 pub fn router(broker: Broker, config: HttpConfig) -> Router {
@@ -55,6 +67,26 @@ pub fn router(broker: Broker, config: HttpConfig) -> Router {
         .route("/api/v1/ack/batch", post(ack::batch))
         .route("/api/v1/lease/{lease}/extend", post(lease::extend))
         .route("/api/v1/transaction", post(transaction::transaction))
+        .route("/api/v1/dlq", get(dlq::list))
+        .route("/api/v1/dlq/count", get(dlq::count))
+        .route("/api/v1/dlq/redrive", post(dlq::redrive))
+        .route("/api/v1/dlq/{id}/replay", post(dlq::replay))
+        .route("/api/v1/messages", get(messages::list))
+        .route("/api/v1/messages/{partition}/{transaction}", get(messages::get).delete(messages::delete))
+        .route("/api/v1/messages/{partition}/{transaction}/retry", post(messages::retry))
+        .route("/api/v1/messages/{partition}/{transaction}/dlq", post(messages::give_up))
+        .route("/api/v1/traces", post(traces::record))
+        .route("/api/v1/traces/names", get(traces::names))
+        .route("/api/v1/traces/by-name/{name}", get(traces::by_name))
+        .route("/api/v1/traces/{partition}/{transaction}", get(traces::of_message))
+        .route("/api/v1/consumer-groups/{group}", get(groups::one).delete(groups::delete))
+        .route("/api/v1/consumer-groups/{group}/subscription", post(groups::subscription))
+        .route("/api/v1/consumer-groups/{group}/queues/{queue}", delete(groups::delete_on_queue))
+        .route("/api/v1/consumer-groups/{group}/queues/{queue}/seek", post(groups::seek))
+        .route(
+            "/api/v1/consumer-groups/{group}/queues/{queue}/partitions/{partition}/seek",
+            post(groups::seek_partition),
+        )
         .route("/api/v1/configure", post(queue::configure))
         .route("/api/v1/resources/queues/{queue}", delete(queue::delete))
         .fallback(fallback::no_such_route)

@@ -1,60 +1,79 @@
-//! A name for each pop, so that its lines in the log can be told from those of the others.
+//! A name for each request, so that its lines in the logs can be told from those of the others.
 //!
 //! A waiting pop leaves lines minutes apart, among those of thousands like it. The client may bring a name of its own
-//! (`X-Request-Id`) and find it here again; otherwise one is made up.
+//! (`X-Request-Id`) and find it again in the answer and in every log; otherwise one is made up.
 
-use std::borrow::Cow;
-use std::convert::Infallible;
+use std::fmt;
 
-use axum::extract::FromRequestParts;
-use http::HeaderMap;
-use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue};
 use tracing::{Level, Span};
-use uuid::Uuid;
 
 /// Longest name taken from a client.
 const MAX_BYTES: usize = 128;
 
-/// The span of one request, as handlers take it: nothing else of the headers is kept.
-pub(crate) struct RequestSpan(pub(crate) Span);
+/// The header that carries it, both ways.
+pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-impl<S: Sync> FromRequestParts<S> for RequestSpan {
-    type Rejection = Infallible;
+/// The name of one request.
+#[derive(Clone, Debug)]
+pub(crate) enum RequestId {
+    /// The client's own, fit for a log. A copy: the original would keep all headers in memory while a pop waits.
+    Given(HeaderValue),
+    /// Made up. Spelled only when it is needed.
+    Made(u64),
+}
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        Ok(Self(span(&parts.headers)))
+impl RequestId {
+    /// The client's name for its request, if it is printable ASCII of a sensible length; otherwise a random one.
+    pub(crate) fn of(headers: &HeaderMap) -> Self {
+        let given = headers.get(X_REQUEST_ID).map(HeaderValue::as_bytes).filter(|id| {
+            (1..=MAX_BYTES).contains(&id.len()) && id.iter().all(|byte| (b' '..=b'~').contains(byte))
+        });
+        let copied = given.and_then(|id| HeaderValue::from_bytes(id).ok());
+        copied.map_or_else(|| Self::Made(fastrand::u64(..)), Self::Given)
+    }
+
+    /// As a header of the answer.
+    pub(crate) fn into_header(self) -> HeaderValue {
+        match self {
+            Self::Given(value) => value,
+            Self::Made(id) => {
+                let mut digits = [0; 16];
+                for (at, digit) in digits.iter_mut().enumerate() {
+                    *digit = b"0123456789abcdef"[(id >> (60 - 4 * at)) as usize & 15];
+                }
+                HeaderValue::from_bytes(&digits).unwrap_or(HeaderValue::from_static("-"))
+            }
+        }
+    }
+
+    /// The span of the request. Costs nothing unless the broker's debug lines are written: it is the broker's span, so
+    /// that a filter like `info,bugle_broker=debug` shows it.
+    pub(crate) fn span(&self) -> Span {
+        if !tracing::enabled!(target: "bugle_broker", Level::DEBUG) {
+            return Span::none();
+        }
+        tracing::debug_span!(target: "bugle_broker", "request", id = %self)
     }
 }
 
-/// The span of one request. Costs nothing unless the broker's debug lines are written: it is the broker's span, so that
-/// a filter like `info,bugle_broker=debug` shows it.
-fn span(headers: &HeaderMap) -> Span {
-    if !tracing::enabled!(target: "bugle_broker", Level::DEBUG) {
-        return Span::none();
-    }
-    tracing::debug_span!(target: "bugle_broker", "request", id = %id(headers))
-}
-
-/// The client's name for its request, if it is fit for a log; otherwise a random one.
-fn id(headers: &HeaderMap) -> Cow<'_, str> {
-    // `to_str` passes printable ASCII and tabs.
-    let given = headers.get("x-request-id").and_then(|value| value.to_str().ok());
-    match given.filter(|id| (1..=MAX_BYTES).contains(&id.len()) && !id.contains('\t')) {
-        Some(id) => Cow::Borrowed(id),
-        None => Cow::Owned(format!("{:016x}", Uuid::new_v4().as_u64_pair().1)),
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Given(value) => f.write_str(value.to_str().unwrap_or_default()),
+            Self::Made(id) => write!(f, "{id:016x}"),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
-
     use super::*;
 
     fn of(value: &[u8]) -> String {
         let mut headers = HeaderMap::new();
-        headers.insert("x-request-id", HeaderValue::from_bytes(value).unwrap());
-        id(&headers).into_owned()
+        headers.insert(X_REQUEST_ID, HeaderValue::from_bytes(value).unwrap());
+        RequestId::of(&headers).to_string()
     }
 
     #[test]
@@ -67,7 +86,7 @@ mod tests {
 
     #[test]
     fn another_is_made_up_for_what_is_absent_or_unfit() {
-        let mut seen = vec![id(&HeaderMap::new()).into_owned()];
+        let mut seen = vec![RequestId::of(&HeaderMap::new()).to_string()];
         seen.extend([&b""[..], b"a\tb", "é".as_bytes(), "x".repeat(MAX_BYTES + 1).as_bytes()].map(of));
         for name in &seen {
             assert!(name.len() == 16 && name.bytes().all(|b| b.is_ascii_hexdigit()), "{name}");
@@ -75,5 +94,12 @@ mod tests {
         seen.sort();
         seen.dedup();
         assert_eq!(seen.len(), 5, "all different");
+    }
+
+    #[test]
+    fn the_header_says_what_the_log_says() {
+        for id in [RequestId::Made(0), RequestId::Made(0xfedc_ba98_7654_3210), RequestId::Made(7)] {
+            assert_eq!(id.clone().into_header().to_str().unwrap(), id.to_string());
+        }
     }
 }

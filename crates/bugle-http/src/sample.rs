@@ -22,6 +22,8 @@ pub(crate) fn reading() -> Reading {
         pop: verb(20),
         ack: verb(30),
         transact: verb(40),
+        dead_lettered: 46,
+        redriven: 47,
         waiting: waiting(),
         claims: ClaimReading { calls: 4, pops: 10, served: 6, lanes: 72, lost: 73, empty: 74 },
         pending: PendingReading { checks: 81, hits: 82, misses: 83 },

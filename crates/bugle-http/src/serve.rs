@@ -1,4 +1,4 @@
-//! The accept loop: HTTP/1.1 and cleartext HTTP/2 on one port, every wait and every number bounded.
+//! The accept loop: HTTP/1.1 and HTTP/2 on one port, in clear or by TLS, every wait and every number bounded.
 //!
 //! Why not a ready-made server: it has no time limit for a client that connects and says nothing, none for one that
 //! dribbles its headers, and no cap on connections.
@@ -7,37 +7,38 @@
 //! while its pop waits. (HTTP/1: half-closed connections count as gone, since hyper looks for an end of stream while
 //! a handler is pending.)
 
-use std::convert::Infallible;
 use std::io;
-use std::panic::AssertUnwindSafe;
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::response::{IntoResponse, Response};
-use futures_util::FutureExt;
-use http::StatusCode;
-use hyper::service::{Service, service_fn};
+use axum::body::Body;
+use http::Request;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::error::Failure;
+use crate::auth::{Door, Gate};
+use crate::tls::{Replayed, Tls};
 
 const H2_PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Bounds of the server.
+/// Bounds of the server, and who gets in.
 #[derive(Clone, Debug)]
 pub struct ServeConfig {
     /// Most connections; more wait in the listen queue.
     pub max_connections: usize,
-    /// Time for the first bytes of a connection.
+    /// Time for the first bytes of a connection, and for its TLS handshake.
     pub first_byte_timeout: Duration,
     /// Time for the headers of a request, counted from when the connection became idle: also the keep-alive limit.
     pub header_timeout: Duration,
@@ -45,6 +46,10 @@ pub struct ServeConfig {
     pub max_streams: u32,
     /// Time for requests in flight when the server stops.
     pub shutdown_grace: Duration,
+    /// Checks every request.
+    pub gate: Gate,
+    /// Encrypts every connection.
+    pub tls: Option<Tls>,
 }
 
 impl Default for ServeConfig {
@@ -55,6 +60,8 @@ impl Default for ServeConfig {
             header_timeout: Duration::from_secs(75),
             max_streams: 1024,
             shutdown_grace: Duration::from_secs(10),
+            gate: Gate::default(),
+            tls: None,
         }
     }
 }
@@ -64,10 +71,10 @@ pub async fn serve(listener: TcpListener, router: Router, config: ServeConfig, s
     let permits = Arc::new(Semaphore::new(config.max_connections.min(Semaphore::MAX_PERMITS)));
     let connections = TaskTracker::new();
     let doors = Arc::new(Doors::new(router, &config, stop.clone()));
-    while let Some((stream, permit)) = accept(&listener, &permits, &stop).await {
+    while let Some((stream, peer, permit)) = accept(&listener, &permits, &stop).await {
         let doors = doors.clone();
         connections.spawn(async move {
-            doors.connection(stream).await;
+            doors.connection(stream, peer).await;
             drop(permit);
         });
     }
@@ -85,12 +92,12 @@ async fn accept(
     listener: &TcpListener,
     permits: &Arc<Semaphore>,
     stop: &CancellationToken,
-) -> Option<(TcpStream, OwnedSemaphorePermit)> {
+) -> Option<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
     let next = async {
         let permit = permits.clone().acquire_owned().await.ok()?;
         loop {
             match listener.accept().await {
-                Ok((stream, _)) => return Some((stream, permit)),
+                Ok((stream, peer)) => return Some((stream, peer, permit)),
                 Err(error) if client_fault(&error) => {}
                 Err(error) => {
                     // Out of descriptors or memory: trying again at once would only burn the processor.
@@ -118,6 +125,8 @@ struct Doors {
     http1: Builder<TokioExecutor>,
     http2: Builder<TokioExecutor>,
     first_byte_timeout: Duration,
+    gate: Gate,
+    tls: Option<Tls>,
     stop: CancellationToken,
     abort: CancellationToken,
 }
@@ -141,12 +150,22 @@ impl Doors {
             http1,
             http2,
             first_byte_timeout: config.first_byte_timeout,
+            gate: config.gate.clone(),
+            tls: config.tls.clone(),
             stop,
             abort: CancellationToken::new(),
         }
     }
 
-    async fn connection(&self, stream: TcpStream) {
+    async fn connection(&self, stream: TcpStream, peer: SocketAddr) {
+        // Answers are small and awaited: waiting to fill a segment would only add latency.
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "TCP_NODELAY");
+        }
+        if let Some(tls) = &self.tls {
+            // In a box of its own, so that connections in clear do not carry its room.
+            return Box::pin(self.encrypted(stream, peer, tls)).await;
+        }
         let known = tokio::select! {
             biased;
             () = self.stop.cancelled() => return,
@@ -157,12 +176,47 @@ impl Doors {
             Ok(Ok(false)) => &self.http1,
             Ok(Err(_)) | Err(_) => return,
         };
-        // Answers are small and awaited: waiting to fill a segment would only add latency.
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "TCP_NODELAY");
+        self.requests(stream, builder, Door { peer, tls: false }).await;
+    }
+
+    async fn encrypted(&self, stream: TcpStream, peer: SocketAddr, tls: &Tls) {
+        let opening = async {
+            let mut stream = tls.acceptor().accept(stream).await?;
+            let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+            if http2 {
+                // hyper waits for the preface without limit; so it is read here, within the time.
+                let mut seen = [0; H2_PREFACE.len()];
+                stream.read_exact(&mut seen).await?;
+                if seen != *H2_PREFACE {
+                    return Err(io::ErrorKind::InvalidData.into());
+                }
+            }
+            Ok::<_, io::Error>((stream, http2))
+        };
+        let opened = tokio::select! {
+            biased;
+            () = self.stop.cancelled() => return,
+            opened = timeout(self.first_byte_timeout, opening) => opened,
+        };
+        let door = Door { peer, tls: true };
+        match opened {
+            Ok(Ok((stream, true))) => {
+                self.requests(Replayed::new(H2_PREFACE, stream), &self.http2, door).await
+            }
+            Ok(Ok((stream, false))) => self.requests(stream, &self.http1, door).await,
+            Ok(Err(error)) => tracing::debug!(%error, %peer, "TLS handshake failed"),
+            Err(_) => {}
         }
-        let service = service_fn(|request| answer(self.router.call(request)));
-        let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+    }
+
+    async fn requests<I>(&self, io: I, builder: &Builder<TokioExecutor>, door: Door)
+    where
+        I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let service = service_fn(|request: Request<Incoming>| {
+            self.gate.pass(door, request.map(Body::new), &self.router)
+        });
+        let mut connection = pin!(builder.serve_connection(TokioIo::new(io), service));
         let mut stopping = false;
         loop {
             tokio::select! {
@@ -195,16 +249,5 @@ async fn speaks_http2(stream: &TcpStream) -> io::Result<bool> {
         }
         // A cut preface: peeking returns at once with the same bytes, so there is no event to await.
         sleep(Duration::from_millis(2)).await;
-    }
-}
-
-/// A panic in a handler is answered, not left to end the connection without a word.
-async fn answer(handler: impl Future<Output = Result<Response, Infallible>>) -> Result<Response, Infallible> {
-    match AssertUnwindSafe(handler).catch_unwind().await {
-        Ok(response) => response,
-        Err(_) => {
-            tracing::error!("a handler panicked");
-            Ok(Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "internal error").into_response())
-        }
     }
 }

@@ -4,7 +4,7 @@ use std::io;
 
 use bugle_store::{
     Answer, Catalog, DeadLetter, DeadLetterFilter, Expire, Group, GroupRecord, Lane, LaneError, NewLane,
-    Page, PutQueue, Queue, QueueId, Snapshot, Trace, TraceFilter, TraceName,
+    Page, PutQueue, Queue, QueueId, Snapshot, Timestamp, Trace, TraceFilter, TraceName,
 };
 use uuid::Uuid;
 
@@ -116,8 +116,34 @@ impl Catalog for EmbeddedStore {
 
     fn dead_letters(&self, filter: DeadLetterFilter, page: Page) -> Answer<'_, (Vec<DeadLetter>, u64)> {
         Box::pin(self.look_up(true, move |shared| {
-            let (rows, total) = shared.core.read().state.dead.page(&filter, page);
-            Ok((rows_of(shared, DEAD_UID, rows, decode_dead)?, total))
+            if filter.error.is_none() {
+                let (rows, total) = shared.core.read().state.dead.page(&filter, page);
+                return Ok((rows_of(shared, DEAD_UID, rows, decode_dead)?, total));
+            }
+            let all = Page { offset: 0, limit: usize::MAX };
+            let rows = shared.core.read().state.dead.page(&filter, all).0;
+            let (mut found, mut total) = (Vec::new(), 0);
+            for letter in with_error(shared, &filter, rows) {
+                let letter = letter?;
+                if total >= page.offset && found.len() < page.limit {
+                    found.push(letter);
+                }
+                total += 1;
+            }
+            Ok((found, total as u64))
+        }))
+    }
+
+    fn dead_letters_after(
+        &self,
+        filter: DeadLetterFilter,
+        after: Option<(Timestamp, Uuid)>,
+        limit: usize,
+    ) -> Answer<'_, Vec<DeadLetter>> {
+        Box::pin(self.look_up(true, move |shared| {
+            let most = if filter.error.is_none() { limit } else { usize::MAX };
+            let rows = shared.core.read().state.dead.after(&filter, after, most);
+            with_error(shared, &filter, rows).take(limit).collect()
         }))
     }
 
@@ -201,6 +227,21 @@ fn rows_of<T>(
         }
     }
     Ok(out)
+}
+
+/// The dead letters of these rows whose error fits, read one by one: the text is not in memory.
+fn with_error<'a>(
+    shared: &'a Shared,
+    filter: &'a DeadLetterFilter,
+    rows: Vec<u64>,
+) -> impl Iterator<Item = io::Result<DeadLetter>> + 'a {
+    let fits = move |letter: &DeadLetter| {
+        filter.error.as_ref().is_none_or(|text| letter.error.contains(text.as_str()))
+    };
+    rows.into_iter().filter_map(move |row| match rows_of(shared, DEAD_UID, vec![row], decode_dead) {
+        Ok(mut letters) => letters.pop().filter(|letter| fits(letter)).map(Ok),
+        Err(error) => Some(Err(error)),
+    })
 }
 
 fn drop_rows(evaluation: &mut Evaluation<'_>, rows: Vec<u64>, op: impl Fn(u64) -> Op) -> u64 {

@@ -2,6 +2,7 @@
 //! by row number like any segment, and are alive as long as the row is listed here.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use bugle_store::{
@@ -59,11 +60,24 @@ impl DeadRows {
         (rows, total as u64)
     }
 
+    /// Rows after a (failure, id), earliest failure first.
+    pub(crate) fn after(
+        &self,
+        filter: &DeadLetterFilter,
+        after: Option<(Timestamp, Uuid)>,
+        limit: usize,
+    ) -> Vec<u64> {
+        let start = after.map_or(Bound::Unbounded, |(at, id)| Bound::Excluded((at, id, u64::MAX)));
+        let later = self.by_time.range((start, Bound::Unbounded)).map(|(_, _, row)| *row);
+        later.filter(|row| matches(filter, &self.rows[row])).take(limit).collect()
+    }
+
     pub(crate) fn before(&self, time: Timestamp, limit: usize) -> Vec<u64> {
         self.by_time.iter().take_while(|(at, ..)| *at < time).take(limit).map(|(_, _, row)| *row).collect()
     }
 }
 
+/// Whether all fits but the error, which is not in memory.
 fn matches(filter: &DeadLetterFilter, dead: &DeadIndex) -> bool {
     filter.queue.is_none_or(|queue| dead.queue == queue)
         && filter.lane.is_none_or(|lane| dead.lane == lane)

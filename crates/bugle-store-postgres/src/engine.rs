@@ -4,8 +4,8 @@ use bugle_store::{
     Aged, AgedLane, Answer, Append, AppendError, Appended, Catalog, Commit, CommitError, Committed,
     Connections, DeadLetter, DeadLetterFilter, Engine, Expire, Find, Found, Group, GroupRecord, Lane,
     LaneCursor, LaneError, Load, NewLane, Now, Offset, Page, Position, Probe, Probed, PutQueue, Queue,
-    QueueId, Read, Segments, Snapshot, Store, Survey, Surveyed, Swap, SwapError, Swapped, Trace, TraceFilter,
-    TraceName, Trim, Unavailable,
+    QueueId, Read, Segments, Snapshot, Store, Survey, Surveyed, Swap, SwapError, Swapped, Timestamp, Trace,
+    TraceFilter, TraceName, Trim, Unavailable,
 };
 use uuid::Uuid;
 
@@ -107,6 +107,15 @@ impl Catalog for PostgresStore {
 
     fn dead_letters(&self, filter: DeadLetterFilter, page: Page) -> Answer<'_, (Vec<DeadLetter>, u64)> {
         Box::pin(self.list_dead(filter, page))
+    }
+
+    fn dead_letters_after(
+        &self,
+        filter: DeadLetterFilter,
+        after: Option<(Timestamp, Uuid)>,
+        limit: usize,
+    ) -> Answer<'_, Vec<DeadLetter>> {
+        Box::pin(self.dead_after(filter, after, limit))
     }
 
     fn delete_dead_letters(&self, ids: Vec<Uuid>) -> Answer<'_, u64> {

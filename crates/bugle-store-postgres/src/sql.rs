@@ -13,6 +13,8 @@ const CURSOR: &str = "c.group_name, c.epoch, c.committed, c.lease_id, c.lease_un
                       c.deliveries, c.not_before, c.served_at, c.consumed";
 const QUEUE: &str = "q.queue_id, q.name, q.namespace, q.task, q.created_at, q.version, q.options";
 const GROUP: &str = "g.queue_id, g.group_name, g.start_kind, g.start_at, g.conflation, g.created_at";
+const DEAD: &str = "d.id, d.queue_id, d.lane_id, d.partition, d.group_name, d.at_offset, d.message, \
+                    d.transaction_id, d.error, d.attempts, d.created_at, d.failed_at";
 const TRACE: &str = "t.id, t.queue_id, t.lane_id, t.transaction_id, t.event_type, t.data, t.group_name, t.names, \
                      t.worker, t.created_at";
 
@@ -26,6 +28,7 @@ const PARTS: &[(&str, &str)] = &[
     ("{lane_by_key}", include_str!("../sql/parts/lane_by_key.sql")),
     ("{cursor_by_key}", include_str!("../sql/parts/cursor_by_key.sql")),
     ("{append}", include_str!("../sql/parts/append.sql")),
+    ("{dead_filter}", include_str!("../sql/parts/dead_filter.sql")),
 ];
 
 /// A part without the comments that explain it, which would break up the statement as the server shows it.
@@ -40,6 +43,7 @@ fn fill(sql: &str, extras: Extras) -> String {
         .replace("{cursor}", CURSOR)
         .replace("{queue}", QUEUE)
         .replace("{group}", GROUP)
+        .replace("{dead}", DEAD)
         .replace("{trace}", TRACE)
         .replace("{page}", &READ_PAGE.to_string())
         .replace("{announce}", if extras.listen { ANNOUNCE } else { "NULL" })
@@ -121,8 +125,9 @@ statements! {
     group_update(UUID, TEXT, INT4, INT8, BOOL, INT8);
     group_delete(UUID, TEXT);
     group_cursors_delete(INT4, UUID, TEXT);
-    dead_list(UUID, UUID, TEXT, TEXT, UUID, INT8, INT8, INT8, INT8);
-    dead_count(UUID, UUID, TEXT, TEXT, UUID, INT8, INT8);
+    dead_list(UUID, UUID, TEXT, TEXT, UUID, INT8, INT8, TEXT, INT8, INT8);
+    dead_after(UUID, UUID, TEXT, TEXT, UUID, INT8, INT8, TEXT, INT8, UUID, INT8);
+    dead_count(UUID, UUID, TEXT, TEXT, UUID, INT8, INT8, TEXT);
     dead_delete(INT4_ARRAY, UUID_ARRAY);
     trace_insert(UUID, UUID, UUID, TEXT, TEXT, TEXT, TEXT, TEXT_ARRAY, TEXT, INT8);
     trace_names_insert(UUID);

@@ -90,7 +90,7 @@ pub struct GroupRecord {
     pub start: Start,
     /// Last-value delivery.
     pub conflation: bool,
-    /// First contact.
+    /// First contact, or when an operator last changed where the group reads. Later than in any earlier record of it.
     pub created_at: Timestamp,
 }
 
@@ -123,6 +123,8 @@ pub struct DeadLetterFilter {
     pub from: Option<Timestamp>,
     /// Only failed before.
     pub to: Option<Timestamp>,
+    /// Only with this text in the error. The only filter for which an engine may read every letter that fits otherwise.
+    pub error: Option<String>,
 }
 
 /// An event recorded for a message.

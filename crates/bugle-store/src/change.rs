@@ -65,7 +65,7 @@ pub struct Swap {
     pub group: Group,
     /// Epoch the stored row must have; 0 = there must be no row.
     pub expect: u64,
-    /// The new row. Its epoch must be `expect + 1`.
+    /// The new row. Its epoch must be `expect + 1`; that of a first row (`expect` 0) may be any from 1 on.
     pub next: Cursor,
     /// Messages to read along with a successful exchange, saving a round trip.
     pub read: Option<Span>,

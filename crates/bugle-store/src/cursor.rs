@@ -10,7 +10,8 @@ use crate::time::Timestamp;
 /// State of one (lane, group).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cursor {
-    /// Number of changes so far; the compare-and-set version. 0 means "no row yet".
+    /// The compare-and-set version: one more with every change. 0 means "no row yet". Where it begins is the caller's
+    /// choice: a row that was deleted and made again must not come to an epoch that somebody remembers.
     pub epoch: u64,
     /// The next offset to deliver: everything below is done for this group.
     pub committed: Offset,

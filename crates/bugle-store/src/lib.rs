@@ -148,6 +148,15 @@ pub trait Catalog: Send + Sync {
     /// Dead letters, latest failure first, and how many match in all.
     fn dead_letters(&self, filter: DeadLetterFilter, page: Page) -> Answer<'_, (Vec<DeadLetter>, u64)>;
 
+    /// At most `limit` dead letters, earliest failure first, ties by id; only those after the given (failure, id). Unlike
+    /// a page it stays in place while letters before it are deleted, and it costs what it returns.
+    fn dead_letters_after(
+        &self,
+        filter: DeadLetterFilter,
+        after: Option<(Timestamp, Uuid)>,
+        limit: usize,
+    ) -> Answer<'_, Vec<DeadLetter>>;
+
     /// Delete dead letters by id. Answers how many there were.
     fn delete_dead_letters(&self, ids: Vec<Uuid>) -> Answer<'_, u64>;
 

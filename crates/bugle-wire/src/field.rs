@@ -51,6 +51,9 @@ trait Shape<'de>: Sized {
     fn whole(_: i64) -> Field<Self> {
         Field::Wrong
     }
+    fn truth(_: bool) -> Field<Self> {
+        Field::Wrong
+    }
     fn list<A: SeqAccess<'de>>(mut list: A) -> Result<Field<Self>, A::Error> {
         while list.next_element::<IgnoredAny>()?.is_some() {}
         Ok(Field::Wrong)
@@ -70,6 +73,12 @@ impl<'de: 'a, 'a> Shape<'de> for Cow<'a, str> {
 impl Shape<'_> for i64 {
     fn whole(number: i64) -> Field<Self> {
         Field::Is(number)
+    }
+}
+
+impl Shape<'_> for bool {
+    fn truth(truth: bool) -> Field<Self> {
+        Field::Is(truth)
     }
 }
 
@@ -106,8 +115,8 @@ impl<'de, T: Shape<'de>> Visitor<'de> for Visit<T> {
     fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
         Ok(Field::Absent)
     }
-    fn visit_bool<E: Error>(self, _: bool) -> Result<Self::Value, E> {
-        Ok(Field::Wrong)
+    fn visit_bool<E: Error>(self, truth: bool) -> Result<Self::Value, E> {
+        Ok(T::truth(truth))
     }
     fn visit_i64<E: Error>(self, n: i64) -> Result<Self::Value, E> {
         Ok(T::whole(n))

@@ -8,23 +8,44 @@
 
 mod error;
 mod field;
+mod payload;
 mod text;
 mod time;
 
 mod ack;
+mod group;
+mod letter;
+mod message;
 mod pop;
 mod push;
 mod queue;
 mod renew;
+mod trace;
 mod transact;
 
 pub use ack::{AckBatchRequest, AckEntry, AckResult};
 pub use error::{ErrorBody, Unreadable, read};
 pub use field::{Field, List, Object, Raw, Text};
+pub use group::{
+    DeleteGroupAnswer, GroupPartitionEntry, GroupQueueEntry, SeekAnswer, SeekPartitionAnswer, SeekRequest,
+    SubscriptionAnswer, SubscriptionRequest,
+};
+pub use letter::{
+    LetterCount, LetterEntry, LetterList, Pagination, RedriveAnswer, RedriveDestination, RedriveFilter,
+    RedriveRequest, ReplayAnswer, ReplayRequest,
+};
+pub use message::{
+    BusStatus, FullMessage, GiveUpRequest, ListedMessage, MessageEntry, MessageGroup, MessageListAnswer,
+    MessageOutcome, ModeEntry, QueueConfigEntry,
+};
+pub use payload::Payload;
 pub use pop::{AutopilotTerms, LaneLabel, PopHead, PopMessage, write_pop_end};
 pub use push::{PushEntry, PushRequest, PushResult, PushStatus};
 pub use queue::{ConfigureAnswer, ConfigureRequest, DeleteQueueAnswer};
 pub use renew::{RenewAnswer, RenewRequest};
 pub use text::write_text;
 pub use time::{Millis, write_micros};
+pub use trace::{
+    NamedTrace, NoSuccess, TraceEntry, TraceList, TraceNameEntry, TraceNameList, TraceRecorded, TraceRequest,
+};
 pub use transact::{OperationEntry, OperationOutcome, TransactAnswer, TransactRequest};

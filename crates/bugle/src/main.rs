@@ -5,6 +5,7 @@
 mod allocator;
 mod engine;
 mod logs;
+mod reload;
 mod serve;
 mod settings;
 

@@ -5,38 +5,48 @@ use std::net::SocketAddr;
 
 use anyhow::{Context, Result, bail};
 use bugle_broker::Broker;
-use bugle_http::HttpConfig;
+use bugle_http::{Gate, GateConfig, HttpConfig, ServeConfig};
 use bugle_wake::BellOptions;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+use crate::reload::{Reload, read_tls};
 use crate::settings::{ServeArgs, Settings, Sources, WakingSettings};
 use crate::{engine, logs};
 
 /// `bugle serve`.
 pub(crate) fn run(args: ServeArgs) -> Result<()> {
     let print_config = args.print_config;
-    let sources = Sources::gather(args)?;
+    let sources = Sources::gather(args.clone())?;
     if print_config {
         Settings::check(sources.raw.clone())?;
         say(&Settings::show(sources.raw)?);
         return Ok(());
     }
     let settings = Settings::check(sources.raw)?;
-    logs::start(settings.log_format, &settings.log_level)?;
+    let logs = logs::start(settings.log_format, &settings.log_level)?;
     if let Some(warning) = sources.warning {
         tracing::warn!("environment: {warning}");
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("runtime")?;
-    runtime.block_on(serve(settings))
+    runtime.block_on(serve(settings, args, logs))
 }
 
-async fn serve(settings: Settings) -> Result<()> {
+async fn serve(settings: Settings, args: ServeArgs, logs: logs::Logs) -> Result<()> {
     tracing::debug!(?settings, "settings");
+    for warning in &settings.auth.warnings {
+        tracing::warn!("{warning}");
+    }
     let mut signals = Signals::listen()?;
-    let listener = bind(&settings).await?;
+    let (listener, loopback) = bind(&settings).await?;
     let address = listener.local_addr().context("listen address")?;
+    let gate = Gate::open(GateConfig { loopback, ..settings.auth.gate.clone() })?;
+    let tls = settings.auth.tls.as_ref().map(read_tls).transpose()?;
+    if tls.is_none() && !loopback && settings.auth.on() {
+        tracing::warn!("without tls-cert and tls-key, credentials and messages cross the network in clear");
+    }
+    let reload = Reload { args, logs, gate: gate.clone(), tls: tls.clone(), loopback };
     let (store, carriers) = engine::open(&settings.store, &settings.waking)
         .await
         .with_context(|| format!("store {:?}", settings.store))?;
@@ -50,11 +60,13 @@ async fn serve(settings: Settings) -> Result<()> {
     let stop = CancellationToken::new();
     let config = HttpConfig { draining: draining.clone(), ..settings.http };
     let router = bugle_http::router(broker.clone(), config);
-    let server = tokio::spawn(bugle_http::serve(listener, router, settings.serve, stop.clone()));
-    tracing::info!(%address, store = ?settings.store, "serving");
-    greet(address);
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    let serve = ServeConfig { gate, tls, ..settings.serve };
+    let server = tokio::spawn(bugle_http::serve(listener, router, serve, stop.clone()));
+    tracing::info!(%address, store = ?settings.store, auth = settings.auth.on(), scheme, "serving");
+    greet(scheme, address);
 
-    let reason = signals.next().await;
+    let reason = signals.end(&reload).await;
     tracing::info!(reason, "stopping: no longer ready");
     draining.cancel();
     tokio::select! {
@@ -79,29 +91,34 @@ fn server_name(waking: &WakingSettings, address: SocketAddr) -> String {
 }
 
 /// Take the address before the store is opened, so that a second server on one machine fails before it touches data.
-async fn bind(settings: &Settings) -> Result<TcpListener> {
+///
+/// Also says whether only this machine can reach it.
+async fn bind(settings: &Settings) -> Result<(TcpListener, bool)> {
     let listen = &settings.listen;
     let addresses: Vec<SocketAddr> =
         tokio::net::lookup_host(listen).await.with_context(|| format!("listen {listen}"))?.collect();
-    if !settings.insecure && addresses.iter().any(|address| !address.ip().is_loopback()) {
+    let loopback = addresses.iter().all(|address| address.ip().is_loopback());
+    if !settings.insecure && !settings.auth.on() && !loopback {
         bail!(
             "listen {listen} is reachable from other machines, and there is no authentication: \
-             anybody who can connect may read and write everything. Listen on 127.0.0.1, or say --insecure if the \
-             network itself is trusted"
+             anybody who can connect may read and write everything. Give --api-keys-file or one of the --jwt settings, \
+             listen on 127.0.0.1, or say --insecure if the network itself is trusted"
         );
     }
-    TcpListener::bind(addresses.as_slice()).await.with_context(|| format!("listen {listen}"))
+    let listener =
+        TcpListener::bind(addresses.as_slice()).await.with_context(|| format!("listen {listen}"))?;
+    Ok((listener, loopback))
 }
 
 /// Tell people what to try first. Goes to standard output: logs go to standard error.
-fn greet(address: SocketAddr) {
+fn greet(scheme: &str, address: SocketAddr) {
     let host = match address.ip() {
         ip if ip.is_unspecified() && ip.is_ipv4() => "127.0.0.1".to_owned(),
         ip if ip.is_unspecified() => "[::1]".to_owned(),
         ip if ip.is_ipv6() => format!("[{ip}]"),
         ip => ip.to_string(),
     };
-    let url = format!("http://{host}:{}", address.port());
+    let url = format!("{scheme}://{host}:{}", address.port());
     let item = r#"{"items":[{"queue":"hello","payload":{"to":"world"}}]}"#;
     say(&format!("Bugle is ready at {url}\n  curl -s {url}/api/v1/push -d '{item}'\n"));
 }
@@ -117,8 +134,9 @@ pub(crate) fn complain(text: &str) {
     let _ = writeln!(std::io::stderr(), "bugle: {text}");
 }
 
-/// The signals that end the server.
+/// The signals that end the server, and the one that has it read its files again.
 struct Signals {
+    hangup: Signal,
     interrupt: Signal,
     terminate: Signal,
 }
@@ -126,9 +144,21 @@ struct Signals {
 impl Signals {
     fn listen() -> Result<Self> {
         Ok(Self {
+            hangup: signal(SignalKind::hangup()).context("SIGHUP")?,
             interrupt: signal(SignalKind::interrupt()).context("SIGINT")?,
             terminate: signal(SignalKind::terminate()).context("SIGTERM")?,
         })
+    }
+
+    /// Reload when asked to, until it is time to end.
+    async fn end(&mut self, reload: &Reload) -> &'static str {
+        loop {
+            tokio::select! {
+                _ = self.hangup.recv() => reload.run(),
+                _ = self.interrupt.recv() => return "SIGINT",
+                _ = self.terminate.recv() => return "SIGTERM",
+            }
+        }
     }
 
     async fn next(&mut self) -> &'static str {

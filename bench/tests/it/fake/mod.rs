@@ -34,6 +34,9 @@ pub(crate) enum Fault {
 /// Streams allowed on one HTTP/2 connection.
 pub(crate) const MAX_STREAMS: u32 = 4;
 
+/// The group of consumers that name none.
+const QUEUE_MODE: &str = "__QUEUE_MODE__";
+
 #[derive(Clone)]
 struct Message {
     transaction: Value,
@@ -61,6 +64,7 @@ pub(crate) struct Server {
     most_waiting: u64,
     queues: HashMap<String, Queue>,
     leases: u64,
+    ids: u64,
     fault_used: bool,
 }
 
@@ -75,6 +79,7 @@ pub(crate) async fn start(fault: Fault) -> (String, Arc<Mutex<Server>>) {
         most_waiting: 0,
         queues: HashMap::new(),
         leases: 0,
+        ids: 0,
         fault_used: false,
     };
     let state = Arc::new(Mutex::new(server));
@@ -225,6 +230,8 @@ impl Server {
             ["configure"] => self.configure(&json()),
             ["push"] => self.push(&json()),
             ["ack", "batch"] => self.ack(&json()),
+            ["ack"] => self.ack(&json!({"acknowledgments": [json()]})),
+            ["transaction"] => self.transaction(&json()),
             ["pop"] => {
                 let found = self.queues.iter().find(|(_, q)| q.namespace == query["namespace"]);
                 let name = found.map(|(name, _)| name.clone()).unwrap_or_default();
@@ -257,8 +264,10 @@ impl Server {
         let fault = self.fault;
         let text = |key: &str| item[key].as_str().unwrap().to_owned();
         let queue = self.queues.entry(text("queue")).or_default();
-        let mut message =
-            Message { transaction: item["transactionId"].clone(), payload: item["payload"].clone() };
+        self.ids += 1;
+        // A producer may leave the id to the server.
+        let transaction = item["transactionId"].as_str().map_or(format!("t{}", self.ids), str::to_owned);
+        let mut message = Message { transaction: transaction.into(), payload: item["payload"].clone() };
         let (lane_name, number) = (text("partition"), item["payload"]["n"].as_u64().unwrap());
         let chosen = lane_name == "p1" && number == 5;
         if chosen {
@@ -284,8 +293,8 @@ impl Server {
     }
 
     fn pop(&mut self, queue: &str, lane: Option<&str>, query: &HashMap<&str, &str>) -> (u16, Value) {
-        let group = query["consumerGroup"].to_owned();
-        assert_eq!(query["subscriptionMode"], "all");
+        let group = (*query.get("consumerGroup").unwrap_or(&QUEUE_MODE)).to_owned();
+        assert_eq!(*query.get("subscriptionMode").unwrap_or(&"all"), "all");
         let auto_ack = query.get("autoAck") == Some(&"true");
         let (mut room, mut claims): (usize, usize) =
             (query["batch"].parse().unwrap(), query.get("partitions").map_or(1, |p| p.parse().unwrap()));
@@ -320,7 +329,7 @@ impl Server {
     }
 
     fn ack(&mut self, body: &Value) -> (u16, Value) {
-        let group = body["consumerGroup"].as_str().unwrap();
+        let group = body["consumerGroup"].as_str().unwrap_or(QUEUE_MODE);
         let faulty = matches!(self.fault, Fault::ForgetAck | Fault::FailAck) && !self.fault_used;
         self.fault_used |= faulty;
         let mut results = Vec::new();
@@ -337,6 +346,18 @@ impl Server {
             return (503, json!({"error": "try again"}));
         }
         (200, Value::Array(results))
+    }
+}
+
+impl Server {
+    fn transaction(&mut self, body: &Value) -> (u16, Value) {
+        let operations = body["operations"].as_array().unwrap();
+        let (acks, pushes): (Vec<&Value>, Vec<&Value>) = operations.iter().partition(|o| o["type"] == "ack");
+        let (_, results) = self.ack(&json!({ "acknowledgments": acks }));
+        for push in pushes {
+            self.push(push);
+        }
+        (200, json!({"success": results.as_array().unwrap().iter().all(|r| r["success"] == true)}))
     }
 }
 

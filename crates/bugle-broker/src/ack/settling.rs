@@ -197,6 +197,8 @@ impl Inner {
         if let Some(next) = outcome.next {
             self.cursor_changed(&channel, &lane, next);
         }
+        let dead = outcome.swap.as_ref().map_or(0, |swap| swap.dead.len());
+        self.meters.dead_lettered.add(dead as u64);
         let acked = outcome.answers.iter().flatten().filter(|acked| acked.success && !acked.noop).count();
         self.meters.queues.of(channel.queue).acked.add(acked as u64);
         for (call, answer) in calls.into_iter().zip(outcome.answers) {

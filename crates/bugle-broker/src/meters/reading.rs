@@ -20,6 +20,10 @@ pub struct Reading {
     pub ack: VerbReading,
     /// Transactions.
     pub transact: VerbReading,
+    /// Messages that became dead letters.
+    pub dead_lettered: u64,
+    /// Dead letters that went back to a queue.
+    pub redriven: u64,
     /// Pops that wait.
     pub waiting: WaitingReading,
     /// Exchanges of cursors on behalf of pops.

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use bugle_store::{Cursor, LaneCursor, LaneId, Load, Position, Probe, Queue, Start, Timestamp};
+use bugle_store::{Cursor, LaneCursor, LaneId, Load, Position, Probe, Queue, Timestamp};
 
 use crate::api::{PopTarget, Refused};
 use crate::floor::LOOK_BACK;
 use crate::inner::Inner;
 use crate::meters::WakeSource;
-use crate::semantics::lease;
+use crate::semantics::{lease, subscribe};
 use crate::waiting::{Channel, Place};
 
 use super::plan::Plan;
@@ -180,12 +180,12 @@ impl Inner {
             if plan.cursor.is_some() {
                 continue;
             }
-            match plan.channel.record.start {
-                Start::New(at) | Start::From(at) if found.lane.created_at <= at => {
+            match subscribe::begins_after(plan.channel.record.start, &found.lane) {
+                Some(at) => {
                     positions.push(Position { lane: plan.lane.id, at });
                     position_for.push(i);
                 }
-                _ => plan.cursor = Some(Cursor::fresh(found.lane.tail)),
+                None => plan.cursor = Some(Cursor::fresh(found.lane.tail)),
             }
         }
         if !positions.is_empty() {

@@ -76,6 +76,9 @@ impl Inner {
             match outcome {
                 Ok(Swapped { segments }) => {
                     let held = leases.get(&plan.job).copied();
+                    if plan.queue.options.keeps_dead_letters() {
+                        self.meters.dead_lettered.add(plan.from - plan.expired_from);
+                    }
                     cuts.extend(self.won(&mut open[plan.job], plan, next, segments, held));
                 }
                 Err(SwapError::Moved(row)) => {

@@ -138,7 +138,10 @@ impl Inner {
                 let wants = |queue: &Queue| request.target.wants(queue);
                 self.channels.park_filter(job);
                 // A lane or queue that came before the pop was parked woke nobody.
-                let ready = channels.iter().any(|(_, c)| c.state.lock().front().is_some());
+                let ready = channels.iter().any(|(_, channel)| {
+                    let state = channel.state.lock();
+                    state.closed || state.front().is_some()
+                });
                 let known = |queue: &Queue| channels.iter().any(|(q, _)| q.id == queue.id);
                 if ready || !self.catalog.queues_where(|q| wants(q) && !known(q)).is_empty() {
                     self.dispatch(self.channels.unpark_filter(seq), WakeSource::Local);
@@ -164,10 +167,18 @@ impl Inner {
     pub(super) fn park_for_recovery(self: &Arc<Self>, open: Open) {
         let Open { job, channels, .. } = open;
         match (&job.request.target, channels.first()) {
-            (PopTarget::Lane { partition, .. }, Some((queue, channel))) => {
-                channel.state.lock().park_on(LaneId::derive(queue.id, partition), job);
+            (PopTarget::Lane { .. } | PopTarget::Queue { .. }, Some((queue, channel))) => {
+                let mut state = channel.state.lock();
+                if state.closed {
+                    // Nobody would find it here: it comes back with the channel's successor.
+                    drop(state);
+                    self.dispatch([job], WakeSource::Local);
+                } else if let Some(lane) = named_lane(&job.request.target, queue) {
+                    state.park_on(lane, job);
+                } else {
+                    state.park(job);
+                }
             }
-            (PopTarget::Queue { .. }, Some((_, channel))) => channel.state.lock().park(job),
             _ => self.channels.park_filter(job),
         }
         self.recover();

@@ -127,17 +127,10 @@ impl Inner {
         };
         let mut interests = Vec::new();
         for queue in queues {
-            let record = match self.catalog.group(queue.id, &open.job.request.group) {
-                Some(record) => record,
-                None => match self.subscribe(&queue, &open.job).await? {
-                    Some(record) => record,
-                    None => continue,
-                },
-            };
+            let Some(channel) = self.join(&queue, &open.job).await? else { continue };
             let request = &open.job.request;
-            open.answer.conflation |= record.conflation;
-            open.answer.conflation_conflict |= record.conflation != request.conflation;
-            let channel = self.channels.get_or_make(&record);
+            open.answer.conflation |= channel.record.conflation;
+            open.answer.conflation_conflict |= channel.record.conflation != request.conflation;
             if open.job.deadline.is_some() {
                 interests.push(channel.interest());
             }
@@ -148,12 +141,23 @@ impl Inner {
         Ok(())
     }
 
-    async fn subscribe(
-        self: &Arc<Self>,
-        queue: &Queue,
-        job: &PopJob,
-    ) -> Result<Option<Arc<bugle_store::GroupRecord>>, Refused> {
+    /// The channel of a job's group; `None` = the queue is gone.
+    async fn join(self: &Arc<Self>, queue: &Queue, job: &PopJob) -> Result<Option<Arc<Channel>>, Refused> {
+        for _ in 0..MAX_PASSES {
+            if let Some(channel) = self.channel(queue.id, &job.request.group) {
+                return Ok(Some(channel));
+            }
+            if !self.subscribe(queue, job).await? {
+                return Ok(None);
+            }
+        }
+        Err(self.busy("the consumer group is deleted again and again"))
+    }
+
+    /// Record a group's first contact. `false` = the queue is gone.
+    async fn subscribe(self: &Arc<Self>, queue: &Queue, job: &PopJob) -> Result<bool, Refused> {
         let request = &job.request;
+        let now = self.engine.now().latest;
         let start = subscribe::start(
             &request.group,
             request.subscription_mode.as_deref(),
@@ -162,12 +166,12 @@ impl Inner {
             job.began,
         )
         .map_err(Refused::Invalid)?;
-        let record = first_contact(queue.id, &request.group, start, request.conflation, job.began);
+        let record = first_contact(queue.id, &request.group, start, request.conflation, now);
         let stored = self.watch(self.catalog.ensure_group(record).await)?;
         if stored.is_none() {
             self.forget_queue(queue.id);
         }
-        Ok(stored)
+        Ok(stored.is_some())
     }
 
     /// One pass: plan in memory, look at what is unknown, exchange cursors, assemble.

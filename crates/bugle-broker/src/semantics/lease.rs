@@ -56,11 +56,20 @@ pub(crate) fn deliver_and_commit(cursor: &Cursor, from: Offset, to: Offset, now:
     claim
 }
 
+/// The epoch that follows. A first row counts from the present, in microseconds: where a group was deleted and reads
+/// again, no server that remembers the old row can take the new one for it. No row changes a million times a second.
+pub(crate) fn next_epoch(cursor: &Cursor, now: Now) -> u64 {
+    match cursor.epoch {
+        0 => u64::try_from(now.latest.0).unwrap_or(0).max(1),
+        epoch => epoch + 1,
+    }
+}
+
 /// The cursor at `from`, free. What was passed over on the way there (trimmed, expired) takes its counters with it.
 fn take(cursor: &Cursor, from: Offset, to: Offset, now: Now) -> Claim {
     let from = from.max(cursor.committed);
     let mut next = cursor.clone();
-    next.epoch += 1;
+    next.epoch = next_epoch(cursor, now);
     if from > cursor.committed {
         (next.attempts, next.deliveries) = (0, 0);
     }
@@ -153,6 +162,16 @@ mod tests {
         let lease = Some(Lease { id: MINE, until, end: 15 });
         let next = Cursor { epoch: 5, lease, deliveries: 3, served_at: NOW.latest, ..cursor() };
         assert_eq!(claim, Claim { next, from: 10, to: 15 });
+    }
+
+    #[test]
+    fn a_row_that_was_deleted_and_made_again_never_has_an_epoch_of_the_old_one() {
+        let first = claim(&Cursor::fresh(0), 0, 5, MINE, Timestamp(9_000_000), NOW).next;
+        assert_eq!(first.epoch, NOW.latest.0 as u64);
+        let later = Now { earliest: Timestamp(1_010_000), latest: Timestamp(1_015_000) };
+        let old = give_back(&first, MINE).unwrap();
+        let again = claim(&Cursor::fresh(0), 0, 5, OTHER, Timestamp(9_000_000), later).next;
+        assert!(again.epoch > old.epoch);
     }
 
     #[test]

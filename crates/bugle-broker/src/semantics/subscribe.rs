@@ -1,6 +1,6 @@
 //! Where a group starts to read, decided once at its first contact with a queue.
 
-use bugle_store::{QUEUE_MODE, Start, Timestamp};
+use bugle_store::{Lane, QUEUE_MODE, Start, Timestamp};
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
@@ -18,7 +18,10 @@ pub(crate) fn start(
     }
     match given(from) {
         Some(from) if from.eq_ignore_ascii_case("now") => return Ok(Start::New(now)),
-        Some(from) => return timestamp(from).map(Start::From),
+        Some(from) => {
+            let wrong = || "subscriptionFrom must be \"now\" or an ISO 8601 timestamp".to_owned();
+            return timestamp(from).map(Start::From).ok_or_else(wrong);
+        }
         None => {}
     }
     let mode = given(mode).unwrap_or(default_mode);
@@ -31,16 +34,22 @@ fn given(text: Option<&str>) -> Option<&str> {
     text.map(str::trim).filter(|t| !t.is_empty())
 }
 
+/// Where a group that has no cursor on a lane begins there: behind all that was stamped up to the time answered, or, if
+/// there is none, at the oldest kept message.
+pub(crate) fn begins_after(start: Start, lane: &Lane) -> Option<Timestamp> {
+    match start {
+        Start::New(at) | Start::From(at) if lane.created_at <= at => Some(at),
+        _ => None,
+    }
+}
+
 /// ISO 8601, with an offset or else in UTC; a date alone is its first moment.
-fn timestamp(text: &str) -> Result<Timestamp, String> {
+pub(crate) fn timestamp(text: &str) -> Option<Timestamp> {
     let moment = text.parse::<jiff::Timestamp>().or_else(|_| {
         let civil: DateTime = text.parse()?;
         Ok::<_, jiff::Error>(civil.to_zoned(TimeZone::UTC)?.timestamp())
     });
-    match moment {
-        Ok(moment) => Ok(Timestamp(moment.as_microsecond()).max(Timestamp::ZERO)),
-        Err(_) => Err("subscriptionFrom must be \"now\" or an ISO 8601 timestamp".to_owned()),
-    }
+    moment.ok().map(|moment| Timestamp(moment.as_microsecond()).max(Timestamp::ZERO))
 }
 
 #[cfg(test)]

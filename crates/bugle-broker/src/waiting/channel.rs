@@ -58,7 +58,7 @@ pub(crate) struct ChannelState {
     pub(crate) overflow: bool,
     /// Lanes written before this time are known.
     pub(crate) watermark: Timestamp,
-    /// The queue is gone: nobody may park here any more.
+    /// The queue is gone, or the group's record is another one: nobody may park here any more.
     pub(crate) closed: bool,
     /// The store was asked about all lanes in this period of hearing everything (see [`crate::hearing`]), and no hint
     /// has gone unheeded since.

@@ -72,14 +72,20 @@ impl Channels {
     /// Forget a queue. Answers the pops that waited there.
     pub(crate) fn forget_queue(&self, queue: QueueId) -> Vec<PopJob> {
         let gone = self.by_queue.write().remove(&queue).unwrap_or_default();
-        let mut jobs = Vec::new();
-        for channel in gone.into_values() {
-            self.by_no.write().remove(&channel.no);
-            let mut state = channel.state.lock();
-            state.closed = true;
-            jobs.extend(state.unpark_all());
-        }
-        jobs
+        gone.into_values().flat_map(|channel| self.close(&channel)).collect()
+    }
+
+    /// Forget what is known of a group on a queue. Answers the pops that waited there.
+    pub(crate) fn forget_group(&self, queue: QueueId, group: &str) -> Vec<PopJob> {
+        let gone = self.by_queue.write().get_mut(&queue).and_then(|groups| groups.remove(group));
+        gone.map(|channel| self.close(&channel)).unwrap_or_default()
+    }
+
+    fn close(&self, channel: &Channel) -> Vec<PopJob> {
+        self.by_no.write().remove(&channel.no);
+        let mut state = channel.state.lock();
+        state.closed = true;
+        state.unpark_all()
     }
 
     /// Park a pop that waits by namespace or task.

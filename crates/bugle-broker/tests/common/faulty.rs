@@ -235,6 +235,7 @@ impl Catalog for Faulty {
         update_group(group: GroupRecord) -> bool;
         delete_group(queue: QueueId, group: Group, record: bool) -> u64;
         dead_letters(filter: DeadLetterFilter, page: Page) -> (Vec<DeadLetter>, u64);
+        dead_letters_after(filter: DeadLetterFilter, after: Option<(Timestamp, Uuid)>, limit: usize) -> Vec<DeadLetter>;
         delete_dead_letters(ids: Vec<Uuid>) -> u64;
         put_trace(trace: Trace) -> ();
         traces(filter: TraceFilter, page: Page) -> (Vec<Trace>, u64);

@@ -41,6 +41,8 @@ fn every_number_of_a_server_is_written_in_its_place() {
             "bugle_messages_total{verb=\"pop\"} 21",
             "bugle_requests_refused_total{verb=\"ack\"} 32",
             "bugle_queued{verb=\"transaction\"} 43",
+            "bugle_dead_lettered_total 46",
+            "bugle_redriven_total 47",
             "bugle_floor_interval_seconds 0.1",
             "bugle_floor_surveys_total 91",
             "bugle_floor_errors_total 92",

@@ -1,11 +1,15 @@
 //! One file per noun; each handler is read, check, ask, answer.
 
 pub(crate) mod ack;
+pub(crate) mod dlq;
 pub(crate) mod fallback;
+pub(crate) mod groups;
 pub(crate) mod health;
 pub(crate) mod lease;
+pub(crate) mod messages;
 pub(crate) mod metrics;
 pub(crate) mod pop;
 pub(crate) mod push;
 pub(crate) mod queue;
+pub(crate) mod traces;
 pub(crate) mod transaction;

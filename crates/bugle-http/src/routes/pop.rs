@@ -12,14 +12,12 @@ use axum::extract::{Path, RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use bugle_broker::{PopAnswer, PopRequest, PopTarget, Refused, check_name};
 use http::{HeaderName, HeaderValue, StatusCode};
-use tracing::Instrument;
 
 use crate::app::App;
 use crate::delivery::Delivery;
 use crate::error::{Failure, json_body};
 use crate::pieces::Pieces;
 use crate::query::Query;
-use crate::request_id::RequestSpan;
 
 /// Longest lease a caller may ask for.
 pub(crate) const MAX_LEASE_SECONDS: u64 = 86_400;
@@ -32,10 +30,9 @@ pub(crate) async fn by_partition(
     State(app): State<Arc<App>>,
     path: Result<Path<(String, String)>, PathRejection>,
     RawQuery(query): RawQuery,
-    RequestSpan(span): RequestSpan,
 ) -> Result<Response, Failure> {
     let request = lane_request(&app, path, query)?;
-    pop(&app, request).instrument(span).await
+    pop(&app, request).await
 }
 
 fn lane_request(
@@ -52,10 +49,9 @@ pub(crate) async fn by_queue(
     State(app): State<Arc<App>>,
     path: Result<Path<String>, PathRejection>,
     RawQuery(query): RawQuery,
-    RequestSpan(span): RequestSpan,
 ) -> Result<Response, Failure> {
     let request = queue_request(&app, path, query)?;
-    pop(&app, request).instrument(span).await
+    pop(&app, request).await
 }
 
 fn queue_request(
@@ -71,10 +67,9 @@ fn queue_request(
 pub(crate) async fn by_filter(
     State(app): State<Arc<App>>,
     RawQuery(query): RawQuery,
-    RequestSpan(span): RequestSpan,
 ) -> Result<Response, Failure> {
     match filter_request(&app, query)? {
-        Some(request) => pop(&app, request).instrument(span).await,
+        Some(request) => pop(&app, request).await,
         None => {
             let body = r#"{"success":false,"error":"namespace or task is required","messages":[]}"#;
             Ok(json_body(StatusCode::BAD_REQUEST, Body::from(body)))

@@ -12,13 +12,18 @@ use http::StatusCode;
 use uuid::Uuid;
 
 use crate::app::App;
+use crate::auth::Producer;
 use crate::body;
 use crate::convert::{Pushes, objects};
 use crate::error::{Failure, json};
 
-pub(crate) async fn push(State(app): State<Arc<App>>, body: Body) -> Result<Response, Failure> {
+pub(crate) async fn push(
+    State(app): State<Arc<App>>,
+    Producer(producer): Producer,
+    body: Body,
+) -> Result<Response, Failure> {
     let body = body::read(body, &app.config).await?;
-    let items = items(&body)?;
+    let items = items(&body, producer)?;
     drop(body);
     if items.is_empty() {
         return Ok(json(StatusCode::CREATED, &[(); 0]));
@@ -44,10 +49,10 @@ pub(crate) async fn push(State(app): State<Arc<App>>, body: Body) -> Result<Resp
 }
 
 /// Everything in the body, checked before any of it is sent on.
-fn items(body: &Bytes) -> Result<Vec<PushItem>, Failure> {
+fn items(body: &Bytes, producer: Option<Bytes>) -> Result<Vec<PushItem>, Failure> {
     let request: PushRequest<'_> = read(body)?;
     // An absent payload is stored as null: this is what the older suites expect.
-    let mut pushes = Pushes::new(body, "null");
+    let mut pushes = Pushes::new(body, "null", producer);
     let items = objects(&request.items, "items", "items array is required")?
         .map(|(i, entry)| pushes.item(entry?, &|field| format!("items[{i}].{field}")))
         .collect::<Result<_, Refused>>()?;

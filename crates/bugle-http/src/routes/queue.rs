@@ -10,6 +10,7 @@ use bugle_broker::{Configure, Refused, check_name};
 use bugle_wire::{ConfigureAnswer, ConfigureRequest, DeleteQueueAnswer, Field, Object, read};
 use http::StatusCode;
 
+use crate::access::AuditObject;
 use crate::app::App;
 use crate::body;
 use crate::convert::optional;
@@ -21,7 +22,7 @@ pub(crate) async fn configure(State(app): State<Arc<App>>, body: Body) -> Result
     let request = request(&body)?;
     let queue = request.queue.clone();
     let configured = app.broker.configure(request).await?;
-    Ok(json(
+    let mut response = json(
         StatusCode::OK,
         &ConfigureAnswer {
             configured: true,
@@ -33,7 +34,9 @@ pub(crate) async fn configure(State(app): State<Arc<App>>, body: Body) -> Result
             options: &configured.options,
             ignored: &configured.ignored,
         },
-    ))
+    );
+    response.extensions_mut().insert(AuditObject(queue.to_string()));
+    Ok(response)
 }
 
 pub(crate) async fn delete(

@@ -16,13 +16,18 @@ use http::StatusCode;
 use uuid::Uuid;
 
 use crate::app::App;
+use crate::auth::Producer;
 use crate::body;
 use crate::convert::{At, Pushes, ack, group, lease, objects, optional};
 use crate::error::{Failure, json};
 
-pub(crate) async fn transaction(State(app): State<Arc<App>>, body: Body) -> Result<Response, Failure> {
+pub(crate) async fn transaction(
+    State(app): State<Arc<App>>,
+    Producer(producer): Producer,
+    body: Body,
+) -> Result<Response, Failure> {
     let body = body::read(body, &app.config).await?;
-    let (operations, required) = bundle(&body, &app.anonymous)?;
+    let (operations, required) = bundle(&body, &app.anonymous, producer)?;
     drop(body);
     let done = if operations.is_empty() {
         Transacted { success: true, error: None, reason: None, results: Vec::new() }
@@ -59,7 +64,11 @@ fn outcome(index: usize, result: &OperationResult) -> OperationOutcome<'_> {
 }
 
 /// The flattened operations and the leases named for all of them.
-fn bundle(body: &Bytes, anonymous: &Group) -> Result<(Vec<Operation>, Vec<LeaseToken>), Failure> {
+fn bundle(
+    body: &Bytes,
+    anonymous: &Group,
+    producer: Option<Bytes>,
+) -> Result<(Vec<Operation>, Vec<LeaseToken>), Failure> {
     let request: TransactRequest<'_> = read(body)?;
     for (name, value) in [("kv", request.kv), ("timers", request.timers)] {
         if value.0.is_some_and(|raw| !matches!(raw.get(), "null" | "[]" | "{}")) {
@@ -70,7 +79,7 @@ fn bundle(body: &Bytes, anonymous: &Group) -> Result<(Vec<Operation>, Vec<LeaseT
     if operations.len() == 0 {
         return Err(Refused::Invalid("operations array cannot be empty".into()).into());
     }
-    let mut bundle = Bundle { anonymous, pushes: Pushes::new(body, "{}"), flat: Vec::new() };
+    let mut bundle = Bundle { anonymous, pushes: Pushes::new(body, "{}", producer), flat: Vec::new() };
     for (i, entry) in operations {
         bundle.add(i, entry?)?;
     }
@@ -151,7 +160,8 @@ mod tests {
     use super::*;
 
     fn parse(body: &str) -> Result<(Vec<Operation>, Vec<LeaseToken>), String> {
-        bundle(&Bytes::copy_from_slice(body.as_bytes()), &"anon".into()).map_err(|e| e.error.into_owned())
+        bundle(&Bytes::copy_from_slice(body.as_bytes()), &"anon".into(), None)
+            .map_err(|e| e.error.into_owned())
     }
 
     #[test]

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -76,6 +77,15 @@ impl Server {
         let request = Request::builder().method(method).uri(format!("http://test{path}"));
         answer(sender.send_request(request.body(Full::<Bytes>::default()).unwrap()).await.unwrap()).await
     }
+}
+
+/// One request over HTTP/2 on a connection that is there already.
+pub(crate) async fn h2_over(io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, uri: &str) -> Answer {
+    let (mut sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(io)).await.unwrap();
+    tokio::spawn(connection);
+    let request = Request::builder().uri(uri).body(Full::<Bytes>::default()).unwrap();
+    answer(sender.send_request(request).await.unwrap()).await
 }
 
 async fn answer(response: http::Response<hyper::body::Incoming>) -> Answer {

@@ -11,7 +11,7 @@ use crate::client::Server;
 
 /// Keeps what is written.
 #[derive(Clone, Default)]
-struct Kept(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct Kept(Arc<Mutex<Vec<u8>>>);
 
 impl Write for Kept {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -23,19 +23,31 @@ impl Write for Kept {
     }
 }
 
+impl Kept {
+    /// Keep all lines while the guard lives. The runtime of these tests has one thread, so all of the server runs under
+    /// it.
+    pub(crate) fn everything(filter: &str) -> (Self, tracing::subscriber::DefaultGuard) {
+        let kept = Self::default();
+        let writer = kept.clone();
+        let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false);
+        let guard = tracing::subscriber::set_default(log.with_writer(move || writer.clone()).finish());
+        (kept, guard)
+    }
+
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let bytes = self.0.lock().unwrap().clone();
+        String::from_utf8(bytes).unwrap().lines().map(str::to_owned).collect()
+    }
+}
+
 /// Lines of the log after one waiting pop that ended empty.
 async fn lines(filter: &str, headers: &[(&str, &str)]) -> Vec<String> {
-    let kept = Kept::default();
-    let writer = kept.clone();
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false);
-    // The runtime of these tests has one thread, so all of the server runs under this.
-    let _guard = tracing::subscriber::set_default(log.with_writer(move || writer.clone()).finish());
+    let (kept, _guard) = Kept::everything(filter);
     let broker = Broker::open(Arc::new(MemoryStore::new()), BrokerConfig::default()).await.unwrap();
     let server = Server::start(router(broker, HttpConfig::default()), ServeConfig::default()).await;
     let answer = server.send_with("GET", "/api/v1/pop/queue/q?wait=true&timeout=20", headers, "").await;
     assert_eq!(answer.status, 204);
-    let bytes = kept.0.lock().unwrap().clone();
-    String::from_utf8(bytes).unwrap().lines().map(str::to_owned).collect()
+    kept.lines()
 }
 
 #[tokio::test]

@@ -1,6 +1,8 @@
 //! The HTTP layer over real sockets. One binary, so that it is linked once.
 
 #[cfg(test)]
+mod auth;
+#[cfg(test)]
 mod client;
 #[cfg(test)]
 mod logs;

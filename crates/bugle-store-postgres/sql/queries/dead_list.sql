@@ -1,9 +1,5 @@
 -- Dead letters, latest failure first.
-SELECT d.id, d.queue_id, d.lane_id, d.partition, d.group_name, d.at_offset, d.message, d.transaction_id, d.error,
-       d.attempts, d.created_at, d.failed_at
-FROM {schema}.dead_letters d
-WHERE ($1::uuid IS NULL OR d.queue_id = $1) AND ($2::uuid IS NULL OR d.lane_id = $2)
-  AND ($3::text IS NULL OR d.group_name = $3) AND ($4::text IS NULL OR d.transaction_id = $4)
-  AND ($5::uuid IS NULL OR d.id = $5) AND d.failed_at >= $6 AND d.failed_at < $7
+SELECT {dead} FROM {schema}.dead_letters d
+WHERE {dead_filter}
 ORDER BY d.failed_at DESC, d.id DESC
-OFFSET $8 LIMIT $9
+OFFSET $9 LIMIT $10

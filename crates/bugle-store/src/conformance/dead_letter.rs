@@ -98,6 +98,69 @@ pub async fn filters_narrow(engine: Arc<dyn Engine>) {
     }
 }
 
+/// A text in the error narrows too, alone and with others; nothing in it is a pattern.
+pub async fn the_error_narrows(engine: Arc<dyn Engine>) {
+    let f = Fixture::new(engine).await;
+    let lane = f.lane("a").await;
+    let errors = ["time out at 50%", "TIME OUT", "no such_thing", "time out again \\", "50 timeouts"];
+    let letters: Vec<_> = (0..)
+        .zip(errors)
+        .map(|(i, error)| DeadLetter { error: error.into(), ..f.letter(lane, "g", error, 10 - i) })
+        .collect();
+    bury(&f, lane, letters.clone()).await;
+    let cases: [(&str, &[usize]); 6] = [
+        ("time out", &[0, 3]),
+        ("50%", &[0]),
+        ("_", &[2]),
+        ("\\", &[3]),
+        ("", &[0, 1, 2, 3, 4]),
+        ("none", &[]),
+    ];
+    for (text, expected) in cases {
+        let filter = DeadLetterFilter { error: Some(text.into()), ..f.own() };
+        let expected: Vec<_> = expected.iter().map(|i| letters[*i].clone()).collect();
+        let (found, total) = up(f.dead_letters(filter.clone(), ALL).await);
+        assert_eq!((&found, total), (&expected, expected.len() as u64), "{text:?}");
+        let page = Page { offset: 1, limit: 1 };
+        let (found, total) = up(f.dead_letters(filter.clone(), page).await);
+        let second = expected.iter().skip(1).take(1).cloned().collect::<Vec<_>>();
+        assert_eq!((found, total), (second, expected.len() as u64), "{text:?}, one");
+        let walked = up(f.dead_letters_after(filter, None, 1).await);
+        assert_eq!(walked, expected.into_iter().next_back().into_iter().collect::<Vec<_>>(), "{text:?}");
+    }
+    let both =
+        DeadLetterFilter { error: Some("time".into()), transaction_id: Some(errors[0].into()), ..f.own() };
+    assert_eq!(up(f.dead_letters(both, ALL).await), (letters[..1].to_vec(), 1));
+}
+
+/// A walk from the earliest failure on meets every letter once, whatever is deleted behind it.
+pub async fn a_walk_goes_from_the_earliest_failure_on(engine: Arc<dyn Engine>) {
+    let f = Fixture::new(engine).await;
+    let (a, b) = (f.lane("a").await, f.lane("b").await);
+    // Some failed at the same time: their ids decide.
+    let mut letters: Vec<_> = [3, 1, 2, 1, 3, 1].map(|s| f.letter(a, "g", "tx", s)).into();
+    letters.push(f.letter(b, "h", "tx", 2));
+    bury(&f, a, letters[..4].to_vec()).await;
+    bury(&f, b, letters[4..].to_vec()).await;
+    letters.sort_by_key(|letter| (letter.failed_at, letter.id));
+    let (mut met, mut after) = (Vec::new(), None);
+    loop {
+        let some = up(f.dead_letters_after(f.own(), after, 2).await);
+        let Some(last) = some.last() else { break };
+        after = Some((last.failed_at, last.id));
+        assert!(some.len() <= 2);
+        assert_eq!(up(f.delete_dead_letters(vec![some[0].id]).await), 1);
+        met.extend(some);
+    }
+    assert_eq!(met, letters);
+    let odd: Vec<_> = letters.iter().skip(1).step_by(2).cloned().collect();
+    assert_eq!(up(f.dead_letters_after(f.own(), None, 100).await), odd, "what was left");
+    let lane = DeadLetterFilter { lane: Some(b), from: Some(at(2)), to: Some(at(3)), ..f.own() };
+    let of_b: Vec<_> = odd.into_iter().filter(|letter| letter.lane == b).collect();
+    assert_eq!(up(f.dead_letters_after(lane, None, 100).await), of_b);
+    assert_eq!(up(f.dead_letters_after(f.own(), None, 0).await), []);
+}
+
 /// Deletion is by id and counts what was there.
 pub async fn deletion_counts_what_was_there(engine: Arc<dyn Engine>) {
     let f = Fixture::new(engine).await;

@@ -119,6 +119,7 @@ suite! { $
         no_lane_after_its_queue_was_deleted;
     swap:
         epoch_zero_creates
+        a_first_row_begins_at_any_epoch
         only_the_stored_epoch_is_exchanged
         every_field_round_trips
         a_lane_is_needed
@@ -219,6 +220,8 @@ suite! { $
         letters_round_trip
         the_latest_failure_comes_first
         filters_narrow
+        the_error_narrows
+        a_walk_goes_from_the_earliest_failure_on
         deletion_counts_what_was_there
         many_letters_ride_on_one_exchange;
     trace:

@@ -22,6 +22,21 @@ pub async fn epoch_zero_creates(engine: Arc<dyn Engine>) {
     assert_eq!(f.cursor_of(lane, "h").await, None, "another group has a cursor of its own");
 }
 
+/// A first row begins at the epoch it is given, and goes on from there.
+pub async fn a_first_row_begins_at_any_epoch(engine: Arc<dyn Engine>) {
+    let f = Fixture::new(engine).await;
+    let lane = f.lane("a").await;
+    let first = Cursor { epoch: 1 << 52, ..Cursor::fresh(3) };
+    assert_eq!(f.swap_one(swap(lane, "g", 0, first.clone())).await, Ok(NOTHING));
+    assert_eq!(
+        f.swap_one(swap(lane, "g", 1, cursor(1, 4))).await,
+        Err(SwapError::Moved(Some(first.clone())))
+    );
+    let next = cursor(first.epoch, 4);
+    assert_eq!(f.swap_one(swap(lane, "g", first.epoch, next.clone())).await, Ok(NOTHING));
+    assert_eq!(f.cursor_of(lane, "g").await, Some(next));
+}
+
 /// Only the stored epoch is exchanged; another one is answered with the row as it is.
 pub async fn only_the_stored_epoch_is_exchanged(engine: Arc<dyn Engine>) {
     let f = Fixture::new(engine).await;

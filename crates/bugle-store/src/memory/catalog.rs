@@ -135,6 +135,20 @@ impl State {
         (paged(found, page).into_iter().cloned().collect(), total)
     }
 
+    fn dead_letters_after(
+        &self,
+        filter: &DeadLetterFilter,
+        after: Option<(Timestamp, Uuid)>,
+        limit: usize,
+    ) -> Vec<DeadLetter> {
+        let key = |letter: &DeadLetter| (letter.failed_at, letter.id);
+        let later = |letter: &&DeadLetter| after.is_none_or(|after| key(letter) > after);
+        let mut found: Vec<&DeadLetter> =
+            self.dead.values().filter(later).filter(|letter| matches(filter, letter)).collect();
+        found.sort_by_key(|letter| key(letter));
+        found.into_iter().take(limit).cloned().collect()
+    }
+
     fn traces(&self, filter: &TraceFilter, page: Page) -> (Vec<Trace>, u64) {
         let mut found: Vec<&Trace> = match filter {
             TraceFilter::Message(lane, transaction) => {
@@ -196,6 +210,7 @@ fn matches(filter: &DeadLetterFilter, letter: &DeadLetter) -> bool {
         && filter.id.is_none_or(|id| letter.id == id)
         && filter.from.is_none_or(|from| letter.failed_at >= from)
         && filter.to.is_none_or(|to| letter.failed_at < to)
+        && filter.error.as_ref().is_none_or(|text| letter.error.contains(text.as_str()))
 }
 
 fn summary(name: &str, traces: &[&Trace]) -> TraceName {
@@ -247,6 +262,15 @@ impl Catalog for MemoryStore {
 
     fn dead_letters(&self, filter: DeadLetterFilter, page: Page) -> Answer<'_, (Vec<DeadLetter>, u64)> {
         self.answer(move |state| state.dead_letters(&filter, page))
+    }
+
+    fn dead_letters_after(
+        &self,
+        filter: DeadLetterFilter,
+        after: Option<(Timestamp, Uuid)>,
+        limit: usize,
+    ) -> Answer<'_, Vec<DeadLetter>> {
+        self.answer(move |state| state.dead_letters_after(&filter, after, limit))
     }
 
     fn delete_dead_letters(&self, ids: Vec<Uuid>) -> Answer<'_, u64> {

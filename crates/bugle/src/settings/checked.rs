@@ -9,6 +9,7 @@ use bugle_http::{HttpConfig, ServeConfig};
 use bugle_pg::PoolOptions;
 
 use super::amount::{Range, Size, Span};
+use super::auth::{self, AuthSettings};
 use super::raw::{LogFormat, Raw};
 use super::waking::{self, WakingSettings};
 
@@ -19,6 +20,8 @@ pub(crate) struct Settings {
     pub(crate) listen: String,
     /// Listening beyond loopback was asked for.
     pub(crate) insecure: bool,
+    /// Who may use the server.
+    pub(crate) auth: AuthSettings,
     /// Where messages are kept.
     pub(crate) store: StoreSettings,
     /// How other servers are told and heard.
@@ -130,7 +133,7 @@ fn broker_defaults(broker: &BrokerConfig) -> Raw {
         dedupe_memory: Some(Size(broker.dedupe_memory)),
         segment_cache: Some(Size(broker.segment_cache)),
         max_cached_partitions: Some(broker.max_cached_lanes),
-        ..waking::defaults(broker)
+        ..waking::defaults(broker).or(auth::defaults())
     }
 }
 
@@ -160,6 +163,7 @@ impl Settings {
         let store = store(&raw)?;
         Ok(Self {
             waking: WakingSettings::check(&raw)?,
+            auth: AuthSettings::check(&raw)?,
             http: HttpConfig {
                 max_body: positive(raw.max_body.map(|size| size.0), "max-body")?,
                 body_timeout: lasting(raw.body_timeout, "body-timeout")?,
@@ -174,6 +178,7 @@ impl Settings {
                 first_byte_timeout: lasting(raw.first_byte_timeout, "first-byte-timeout")?,
                 header_timeout: lasting(raw.header_timeout, "header-timeout")?,
                 shutdown_grace: get(raw.shutdown_grace, "shutdown-grace")?.0,
+                ..ServeConfig::default()
             },
             broker: broker(&raw)?,
             store,
@@ -192,6 +197,7 @@ impl Settings {
         raw.listen_store = raw.listen_store.map(|store| redacted(&store));
         raw.encryption_key = raw.encryption_key.map(|_| "<redacted>".into());
         raw.udp_secret = raw.udp_secret.map(|_| "<redacted>".into());
+        auth::redact(&mut raw);
         Ok(toml::to_string(&raw)?)
     }
 }

@@ -4,12 +4,14 @@
 //! Modules in reading order; each uses only those above it.
 
 mod amount;
+mod auth;
 mod checked;
 mod old;
 mod raw;
 mod sources;
 mod waking;
 
+pub(crate) use auth::TlsFiles;
 pub(crate) use checked::{Settings, StoreSettings};
 pub(crate) use raw::LogFormat;
 pub(crate) use sources::{ServeArgs, Sources};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Result, anyhow};
 
 use super::amount::Span;
-use super::raw::Raw;
+use super::raw::{AuthMode, Raw};
 
 /// Reads environment variables; empty counts as unset.
 pub(crate) type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -78,15 +78,49 @@ pub(crate) fn read(env: Env<'_>) -> Result<Raw> {
         retention_interval: millis(env, "RETENTION_INTERVAL")?,
         eviction_interval: millis(env, "EVICTION_INTERVAL")?,
         encryption_key: env("QUEEN_ENCRYPTION_KEY"),
+        ..tokens(env)?
+    })
+}
+
+/// What the old names say of tokens: nothing, unless they are switched on.
+fn tokens(env: Env<'_>) -> Result<Raw> {
+    if !switched_on(env("JWT_ENABLED").as_deref()) {
+        return Ok(Raw::default());
+    }
+    Ok(Raw {
+        auth: Some(AuthMode::On),
+        // Where nothing is said the old default is in force, unless it would refuse the only key there is.
+        jwt_algorithm: env("JWT_ALGORITHM").or_else(|| env("JWT_SECRET").map(|_| "HS256".into())),
+        jwt_secret: env("JWT_SECRET"),
+        jwt_public_key: env("JWT_PUBLIC_KEY"),
+        jwt_jwks: env("JWT_JWKS_URL"),
+        jwt_jwks_refresh: number(env, "JWT_JWKS_REFRESH_INTERVAL")?.map(|s| Span(Duration::from_secs(s))),
+        jwt_jwks_timeout: millis(env, "JWT_JWKS_TIMEOUT_MS")?,
+        jwt_issuer: env("JWT_ISSUER"),
+        jwt_audience: env("JWT_AUDIENCE"),
+        jwt_clock_skew: number(env, "JWT_CLOCK_SKEW")?.map(|s| Span(Duration::from_secs(s))),
+        jwt_role_claim: env("JWT_ROLES_CLAIM"),
+        jwt_roles_claim: env("JWT_ROLES_ARRAY_CLAIM"),
+        jwt_role_admin: env("JWT_ROLE_ADMIN"),
+        jwt_role_read_write: env("JWT_ROLE_READ_WRITE"),
+        jwt_role_write_only: env("JWT_ROLE_WRITE_ONLY"),
+        jwt_role_read_only: env("JWT_ROLE_READ_ONLY"),
+        public_paths: env("JWT_SKIP_PATHS"),
         ..Raw::default()
     })
 }
 
+fn switched_on(value: Option<&str>) -> bool {
+    value.is_some_and(|value| matches!(value.to_ascii_lowercase().as_str(), "true" | "1"))
+}
+
 /// The one warning about names in `set` that do nothing here, if there are any.
-pub(crate) fn warning(set: impl Iterator<Item = String>) -> Option<String> {
-    let (mut idle, mut auth) = (Vec::new(), Vec::new());
-    for name in set {
-        if name.starts_with("JWT_") {
+pub(crate) fn warning(set: impl Iterator<Item = (String, String)>) -> Option<String> {
+    let (mut idle, mut auth, mut enabled) = (Vec::new(), Vec::new(), None);
+    for (name, value) in set {
+        if name == "JWT_ENABLED" {
+            enabled = Some(value);
+        } else if name.starts_with("JWT_") {
             auth.push(name);
         } else if name != "QUEEN_ENCRYPTION_KEY" && WITHOUT_EFFECT.iter().any(|known| matches(known, &name)) {
             idle.push(name);
@@ -95,12 +129,9 @@ pub(crate) fn warning(set: impl Iterator<Item = String>) -> Option<String> {
     idle.sort();
     auth.sort();
     let idle = (!idle.is_empty()).then(|| format!("set but without effect here: {}", idle.join(", ")));
-    let auth = (!auth.is_empty()).then(|| {
-        format!(
-            "accepted, but there is no authentication yet, so every request is let in: {}",
-            auth.join(", ")
-        )
-    });
+    let unused = !auth.is_empty() && !switched_on(enabled.as_deref());
+    let auth =
+        unused.then(|| format!("set but without effect while JWT_ENABLED is not true: {}", auth.join(", ")));
     match (idle, auth) {
         (None, None) => None,
         (idle, auth) => Some(idle.into_iter().chain(auth).collect::<Vec<_>>().join("; ")),
@@ -143,12 +174,33 @@ mod tests {
 
     #[test]
     fn names_without_effect_are_told_in_one_warning() {
-        let told = |names: &[&str]| warning(names.iter().map(|n| (*n).to_owned()));
+        let told = |names: &[&str]| warning(names.iter().map(|n| ((*n).to_owned(), "true".to_owned())));
         assert_eq!(told(&["PATH", "DEFAULT_TIMEOUT", "QUEEN_ENCRYPTION_KEY", "BUGLE_LISTEN"]), None);
-        let text = told(&["SIDECAR_POOL_SIZE", "PG_HOST", "QUEEN_UDP_PEERS", "JWT_ENABLED", "HOME"]).unwrap();
+        let text = told(&["SIDECAR_POOL_SIZE", "PG_HOST", "QUEEN_UDP_PEERS", "JWT_SECRET", "HOME"]).unwrap();
         assert!(
             text.starts_with("set but without effect here: PG_HOST, QUEEN_UDP_PEERS, SIDECAR_POOL_SIZE; ")
         );
-        assert!(text.contains("no authentication yet") && text.ends_with("JWT_ENABLED"));
+        assert!(text.contains("while JWT_ENABLED is not true") && text.ends_with("JWT_SECRET"), "{text}");
+        assert_eq!(told(&["JWT_ENABLED", "JWT_SECRET"]), None);
+    }
+
+    #[test]
+    fn tokens_are_asked_for_when_switched_on() {
+        let env = |name: &str| match name {
+            "JWT_ENABLED" => Some("true".to_owned()),
+            "JWT_SECRET" => Some("s3cret".into()),
+            "JWT_CLOCK_SKEW" => Some("7".into()),
+            "JWT_JWKS_TIMEOUT_MS" => Some("1500".into()),
+            "JWT_ROLE_ADMIN" => Some("boss".into()),
+            _ => None,
+        };
+        let raw = read(&env).unwrap();
+        assert_eq!((raw.auth, raw.jwt_secret.as_deref()), (Some(AuthMode::On), Some("s3cret")));
+        assert_eq!(raw.jwt_algorithm.as_deref(), Some("HS256"));
+        assert_eq!(raw.jwt_clock_skew, Some(Span(Duration::from_secs(7))));
+        assert_eq!(raw.jwt_jwks_timeout, Some(Span(Duration::from_millis(1500))));
+        assert_eq!(raw.jwt_role_admin.as_deref(), Some("boss"));
+        let off = read(&|name| if name == "JWT_ENABLED" { Some("false".into()) } else { env(name) }).unwrap();
+        assert_eq!(off, Raw::default());
     }
 }

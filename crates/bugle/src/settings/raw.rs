@@ -18,6 +18,19 @@ pub(crate) enum LogFormat {
     Json,
 }
 
+/// Whether credentials are asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum AuthMode {
+    /// If there are any to check.
+    #[default]
+    Auto,
+    /// Never.
+    Off,
+    /// Always: refuse to start without any to check.
+    On,
+}
+
 /// One list, from which flags, variables, keys and the merging of sources are made.
 macro_rules! raw {
     ($($(#[$meta:meta])* $name:ident: $type:ty, $env:literal;)*) => {
@@ -45,10 +58,10 @@ macro_rules! raw {
 raw! {
     /// Address to listen on [default: 127.0.0.1:6632]
     ///
-    /// Port 0 takes a free port. Beyond loopback --insecure is needed, because there is no authentication yet.
+    /// Port 0 takes a free port. Beyond loopback authentication is needed, or --insecure.
     #[arg(value_name = "HOST:PORT")]
     listen: String, "BUGLE_LISTEN";
-    /// Listen beyond loopback although anybody who can connect may read and write everything
+    /// Listen beyond loopback without authentication: anybody who can connect may read and write everything
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     insecure: bool, "BUGLE_INSECURE";
     /// Where messages are kept: `embedded` or a postgres:// address [default: embedded]
@@ -71,6 +84,90 @@ raw! {
     #[arg(value_name = "FILE")]
     encryption_key_file: PathBuf, "BUGLE_ENCRYPTION_KEY_FILE";
 
+    /// Ask for credentials: auto = if there are any to check, off, or on = refuse to start without [default: auto]
+    #[arg(help_heading = "Security", value_name = "MODE")]
+    auth: AuthMode, "BUGLE_AUTH";
+    /// API keys: name:role:key, separated by commas; roles are admin, read-write, write-only and read-only
+    ///
+    /// Sent as `Authorization: Bearer <key>` or `X-API-Key: <key>`. Better given by a file.
+    #[arg(help_heading = "Security", value_name = "KEYS")]
+    api_keys: String, "BUGLE_API_KEYS";
+    /// File to read --api-keys from, one per line
+    #[arg(help_heading = "Security", value_name = "FILE")]
+    api_keys_file: PathBuf, "BUGLE_API_KEYS_FILE";
+    /// Secret for tokens (JWT) signed with HS256, 32 bytes or more
+    #[arg(help_heading = "Security", value_name = "TEXT")]
+    jwt_secret: String, "BUGLE_JWT_SECRET";
+    /// File to read --jwt-secret from
+    #[arg(help_heading = "Security", value_name = "FILE")]
+    jwt_secret_file: PathBuf, "BUGLE_JWT_SECRET_FILE";
+    /// Public key (PEM) for tokens signed with RS256 or EdDSA
+    #[arg(help_heading = "Security", value_name = "PEM")]
+    jwt_public_key: String, "BUGLE_JWT_PUBLIC_KEY";
+    /// File to read --jwt-public-key from
+    #[arg(help_heading = "Security", value_name = "FILE")]
+    jwt_public_key_file: PathBuf, "BUGLE_JWT_PUBLIC_KEY_FILE";
+    /// Key set (JWKS) for tokens signed with RS256 or EdDSA
+    #[arg(help_heading = "Security", value_name = "FILE|URL")]
+    jwt_jwks: String, "BUGLE_JWT_JWKS";
+    /// How often the key set is read again [default: 1h]
+    #[arg(help_heading = "Security", value_name = "DURATION")]
+    jwt_jwks_refresh: Span, "BUGLE_JWT_JWKS_REFRESH";
+    /// Time for fetching it [default: 5s]
+    #[arg(help_heading = "Security", value_name = "DURATION")]
+    jwt_jwks_timeout: Span, "BUGLE_JWT_JWKS_TIMEOUT";
+    /// Accepted signatures: auto (those there is a key for), HS256, RS256 or EdDSA [default: auto]
+    #[arg(help_heading = "Security", value_name = "NAME")]
+    jwt_algorithm: String, "BUGLE_JWT_ALGORITHM";
+    /// Issuer (iss) that tokens must have
+    #[arg(help_heading = "Security", value_name = "TEXT")]
+    jwt_issuer: String, "BUGLE_JWT_ISSUER";
+    /// Audience (aud) that tokens must have
+    #[arg(help_heading = "Security", value_name = "TEXT")]
+    jwt_audience: String, "BUGLE_JWT_AUDIENCE";
+    /// How far the issuer's clock may be off [default: 30s]
+    #[arg(help_heading = "Security", value_name = "DURATION")]
+    jwt_clock_skew: Span, "BUGLE_JWT_CLOCK_SKEW";
+    /// Refuse tokens that never expire [default: true]
+    #[arg(help_heading = "Security", value_name = "BOOL")]
+    jwt_require_expiry: bool, "BUGLE_JWT_REQUIRE_EXPIRY";
+    /// Claim with one role; dots lead into nested claims [default: role]
+    #[arg(help_heading = "Security", value_name = "NAME")]
+    jwt_role_claim: String, "BUGLE_JWT_ROLE_CLAIM";
+    /// Claim with a list of roles [default: roles]
+    #[arg(help_heading = "Security", value_name = "NAME")]
+    jwt_roles_claim: String, "BUGLE_JWT_ROLES_CLAIM";
+    /// What tokens call administrators [default: admin]
+    #[arg(help_heading = "Security", value_name = "NAME")]
+    jwt_role_admin: String, "BUGLE_JWT_ROLE_ADMIN";
+    /// What they call those who may do all but administration [default: read-write]
+    #[arg(help_heading = "Security", value_name = "NAME")]
+    jwt_role_read_write: String, "BUGLE_JWT_ROLE_READ_WRITE";
+    /// What they call those who may push only [default: write-only]
+    #[arg(help_heading = "Security", value_name = "NAME")]
+    jwt_role_write_only: String, "BUGLE_JWT_ROLE_WRITE_ONLY";
+    /// What they call those who may only look [default: read-only]
+    #[arg(help_heading = "Security", value_name = "NAME")]
+    jwt_role_read_only: String, "BUGLE_JWT_ROLE_READ_ONLY";
+    /// Paths that need no credentials, prefixes if they end with / [default: /,/health,/health/,/metrics,/metrics/]
+    #[arg(help_heading = "Security", value_name = "PATH,…")]
+    public_paths: String, "BUGLE_PUBLIC_PATHS";
+    /// Certificate chain (PEM); with --tls-key, connections are encrypted
+    #[arg(help_heading = "Security", value_name = "FILE")]
+    tls_cert: PathBuf, "BUGLE_TLS_CERT";
+    /// Private key (PEM) of the certificate
+    #[arg(help_heading = "Security", value_name = "FILE")]
+    tls_key: PathBuf, "BUGLE_TLS_KEY";
+    /// Origins whose web pages may use the server, separated by commas; * is every page
+    #[arg(help_heading = "Security", value_name = "ORIGIN,…")]
+    cors_origin: String, "BUGLE_CORS_ORIGIN";
+    /// Names besides localhost by which a server on loopback may be called, separated by commas
+    #[arg(help_heading = "Security", value_name = "HOST,…")]
+    allowed_host: String, "BUGLE_ALLOWED_HOST";
+
+    /// Write one line per request [default: false]
+    #[arg(help_heading = "Logs", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    access_log: bool, "BUGLE_ACCESS_LOG";
     /// How logs are written [default: text]
     #[arg(help_heading = "Logs", value_name = "FORMAT")]
     log_format: LogFormat, "BUGLE_LOG_FORMAT";

@@ -9,7 +9,7 @@ use super::old;
 use super::raw::Raw;
 
 /// Arguments of `bugle serve`.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct ServeArgs {
     /// TOML file with settings, named as the flags are
     #[arg(long, env = "BUGLE_CONFIG", value_name = "FILE")]
@@ -36,7 +36,8 @@ impl Sources {
         let file = args.config.as_deref().map(read_file).transpose()?.unwrap_or_default();
         let env = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let set = std::env::vars_os().filter(|(_, value)| !value.is_empty());
-        let warning = old::warning(set.filter_map(|(name, _)| name.into_string().ok()));
+        let set = set.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        let warning = old::warning(set);
         // Secrets become plain values before sources are merged: a file named by a flag beats a value in the environment's
         // file, and so on.
         let raw = secrets(args.raw)?.or(secrets(file)?).or(old::read(&env)?);
@@ -61,6 +62,12 @@ fn secrets(mut raw: Raw) -> Result<Raw> {
         listen_store_file,
         udp_secret,
         udp_secret_file,
+        api_keys,
+        api_keys_file,
+        jwt_secret,
+        jwt_secret_file,
+        jwt_public_key,
+        jwt_public_key_file,
         ..
     } = &mut raw;
     for (name, value, file) in [
@@ -68,6 +75,9 @@ fn secrets(mut raw: Raw) -> Result<Raw> {
         ("encryption-key", encryption_key, encryption_key_file),
         ("listen-store", listen_store, listen_store_file),
         ("udp-secret", udp_secret, udp_secret_file),
+        ("api-keys", api_keys, api_keys_file),
+        ("jwt-secret", jwt_secret, jwt_secret_file),
+        ("jwt-public-key", jwt_public_key, jwt_public_key_file),
     ] {
         let Some(path) = file.take() else { continue };
         if value.is_some() {

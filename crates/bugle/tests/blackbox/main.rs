@@ -5,6 +5,8 @@
 mod common;
 
 #[cfg(test)]
+mod auth;
+#[cfg(test)]
 mod bad_input;
 #[cfg(test)]
 mod basics;
@@ -13,17 +15,23 @@ mod bytes;
 #[cfg(test)]
 mod command;
 #[cfg(test)]
+mod dead_letters;
+#[cfg(test)]
 mod delays;
 #[cfg(test)]
 mod encryption;
 #[cfg(test)]
 mod fairness;
 #[cfg(test)]
+mod groups;
+#[cfg(test)]
 mod lanes;
 #[cfg(test)]
 mod leases;
 #[cfg(test)]
 mod lifecycle;
+#[cfg(test)]
+mod messages;
 #[cfg(test)]
 mod numbers;
 #[cfg(test)]
@@ -40,6 +48,8 @@ mod retention;
 mod retry;
 #[cfg(test)]
 mod servers;
+#[cfg(test)]
+mod traces;
 #[cfg(test)]
 mod transactions;
 #[cfg(test)]

@@ -121,7 +121,8 @@ fn grew(before: &Series, after: &Series, names: &[&str]) {
 fn accepting(address: &str, accept: &str) -> (String, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    let head = format!("GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\naccept: {accept}\r\n\r\n");
+    let head =
+        format!("GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\naccept: {accept}\r\n\r\n");
     stream.write_all(head.as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();

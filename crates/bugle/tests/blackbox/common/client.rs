@@ -71,7 +71,7 @@ impl Client {
         let connection = AbortOnDrop(tokio::spawn(async move {
             let _ = connection.await;
         }));
-        let request = Request::builder().method(method).uri(path).header("host", "bugle");
+        let request = Request::builder().method(method).uri(path).header("host", "localhost");
         let response = sender.send_request(request.body(Full::new(body.into())).unwrap()).await?;
         let answer = read(response).await?;
         drop(connection);
@@ -168,7 +168,7 @@ pub(crate) struct Line {
 impl Line {
     /// Any request.
     pub(crate) async fn send(&self, method: &str, path: &str, body: impl Into<Bytes>) -> Answer {
-        let request = Request::builder().method(method).uri(format!("http://bugle{path}"));
+        let request = Request::builder().method(method).uri(format!("http://localhost{path}"));
         let request = request.body(Full::new(body.into())).unwrap();
         read(self.sender.clone().send_request(request).await.unwrap()).await.unwrap()
     }
@@ -180,7 +180,7 @@ impl Line {
 
     /// The same, and cancel the request when the answer begins.
     pub(crate) async fn pop_and_cancel(&self, rest: &str) {
-        let request = Request::builder().uri(format!("http://bugle/api/v1/pop{rest}"));
+        let request = Request::builder().uri(format!("http://localhost/api/v1/pop{rest}"));
         let request = request.body(Full::default()).unwrap();
         let answer = self.sender.clone().send_request(request).await.unwrap();
         assert_eq!(answer.status(), 200);

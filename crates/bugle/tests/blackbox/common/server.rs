@@ -113,7 +113,9 @@ impl Server {
         });
         let (line, mut rest) =
             timeout(PATIENCE, greeting).await.expect("the server starts").unwrap().unwrap();
-        let address = line.trim().strip_prefix("Bugle is ready at http://").unwrap_or_else(|| {
+        let url = line.trim().strip_prefix("Bugle is ready at ");
+        let address = url.and_then(|url| url.split_once("://")).map(|(_, address)| address);
+        let address = address.unwrap_or_else(|| {
             let _ = process.kill();
             panic!("no greeting but {line:?}, exit {:?}", process.wait())
         });
@@ -138,6 +140,11 @@ impl Server {
     /// Ask the server to end, and do not wait for it.
     pub(crate) fn ask_to_end(&self) {
         kill_process(self.pid(), Signal::TERM).unwrap();
+    }
+
+    /// Ask the server to read its files again.
+    pub(crate) fn hang_up(&self) {
+        kill_process(self.pid(), Signal::HUP).unwrap();
     }
 
     /// End the process as a crash would.

@@ -1,0 +1,299 @@
+//! The gate before all routes: names the request, checks where it comes from and whose it is, and tells the logs.
+//!
+//! It stands outside the router, in the connection's own service, so that it sees every request, boxes nothing, and a
+//! waiting pop keeps no more of its request than before. What it decides without waiting it decides before there is a
+//! future; only a token is checked inside one.
+
+use std::convert::Infallible;
+use std::future::{Ready, ready};
+use std::net::SocketAddr;
+use std::sync::{Arc, RwLock};
+
+use axum::Router;
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Either};
+use http::header::{self, AUTHORIZATION, ORIGIN, WWW_AUTHENTICATE};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
+use hyper::service::Service;
+use hyper_util::service::TowerToHyperService;
+use tracing::Instrument;
+
+use super::AuthError;
+use super::keys::ApiKeys;
+use super::origin::{foreign_fetch, local, named_hosts, on_list, same};
+use super::roles::{Caller, Level, Rule, listed, rule};
+use super::token::{Denied, JwtConfig, Tokens};
+use crate::access::Record;
+use crate::error::{Failure, caught};
+use crate::request_id::{RequestId, X_REQUEST_ID};
+
+/// Settings of the gate. Default: open to everybody but the pages of other sites.
+#[derive(Clone, Debug, Default)]
+pub struct GateConfig {
+    /// Tokens are accepted.
+    pub jwt: Option<JwtConfig>,
+    /// These keys are accepted. Without tokens and keys there is no authentication.
+    pub api_keys: ApiKeys,
+    /// Paths that need no credentials: exact, or prefixes if they end with `/`.
+    pub public_paths: Vec<String>,
+    /// Origins whose pages may use the server; `*` is everybody.
+    pub cors_origins: Vec<String>,
+    /// The listener is on loopback: only its own names and `allowed_hosts` are accepted as `Host`.
+    pub loopback: bool,
+    /// Further names, with or without a port.
+    pub allowed_hosts: Vec<String>,
+    /// Write one line per request.
+    pub access_log: bool,
+}
+
+/// The gate. Copies are one gate.
+#[derive(Clone, Default)]
+pub struct Gate(Arc<RwLock<Arc<Policy>>>);
+
+impl std::fmt::Debug for Gate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Gate")
+    }
+}
+
+impl Gate {
+    /// Check the settings and build the gate. Needs a runtime if there is a key set.
+    pub fn open(config: GateConfig) -> Result<Self, AuthError> {
+        Ok(Self(Arc::new(RwLock::new(Arc::new(Policy::open(config, None)?)))))
+    }
+
+    /// Put other settings in force for requests that come from now on. On an error the old ones stay.
+    pub fn replace(&self, config: GateConfig) -> Result<(), AuthError> {
+        let policy = Arc::new(Policy::open(config, Some(&self.policy()))?);
+        *self.0.write().unwrap_or_else(std::sync::PoisonError::into_inner) = policy;
+        Ok(())
+    }
+
+    fn policy(&self) -> Arc<Policy> {
+        self.0.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+    }
+
+    /// Answer a request: refuse it, or have `router` answer it.
+    pub(crate) fn pass(
+        &self,
+        door: Door,
+        mut request: Request<Body>,
+        router: &TowerToHyperService<Router>,
+    ) -> impl Future<Output = Result<Response, Infallible>> + Send + use<> {
+        let policy = self.policy();
+        let id = RequestId::of(request.headers());
+        let span = id.span();
+        let rule = rule(request.method(), request.uri().path());
+        let record = (policy.config.access_log || rule.audit.is_some()).then(|| {
+            Box::new(Record::begin(&mut request, &id, door.peer, rule.audit, policy.config.access_log))
+        });
+        let subject = record.as_ref().map(|record| record.subject.clone());
+        let know = move |caller: &Caller| {
+            if let (Some(known), Some(subject)) = (&caller.subject, subject) {
+                let _ = subject.set(known.clone());
+            }
+        };
+        let after = After { id, record, origin: policy.welcome_origin(request.headers()) };
+        let way: Way<_> = match policy.admit(door, &request, rule) {
+            Step::Refuse(response) => Either::Left(ready(response)),
+            Step::Open => Either::Right(Either::Left(caught(router.call(request)).instrument(span))),
+            Step::Known(caller) => {
+                know(&caller);
+                request.extensions_mut().insert(caller);
+                Either::Right(Either::Left(caught(router.call(request)).instrument(span)))
+            }
+            Step::Token(token) => {
+                let router = router.clone();
+                let checked = async move {
+                    let caller = policy.check(token, rule.level).await;
+                    drop(policy);
+                    match caller {
+                        Ok(caller) => {
+                            know(&caller);
+                            request.extensions_mut().insert(caller);
+                            caught(router.call(request)).await
+                        }
+                        Err(refused) => *refused,
+                    }
+                };
+                Either::Right(Either::Right(checked.instrument(span).boxed()))
+            }
+        };
+        way.map(move |response| Ok(after.finish(response)))
+    }
+}
+
+type Way<F> =
+    Either<Ready<Response>, Either<tracing::instrument::Instrumented<F>, BoxFuture<'static, Response>>>;
+
+/// Where a request came in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Door {
+    pub(crate) peer: SocketAddr,
+    pub(crate) tls: bool,
+}
+
+/// What is left to do when there is an answer.
+struct After {
+    id: RequestId,
+    record: Option<Box<Record>>,
+    /// The origin to name in the answer, so that the browser shows it to its page.
+    origin: Option<HeaderValue>,
+}
+
+impl After {
+    fn finish(self, mut response: Response) -> Response {
+        let headers = response.headers_mut();
+        headers.insert(X_REQUEST_ID, self.id.into_header());
+        if let Some(origin) = self.origin {
+            headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+            headers.append(header::VARY, HeaderValue::from_static("origin"));
+            let exposed = HeaderValue::from_static("x-request-id, retry-after, bugle-store");
+            headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
+        }
+        match self.record {
+            Some(record) => record.answered(response),
+            None => response,
+        }
+    }
+}
+
+/// What to do with a request.
+enum Step {
+    Refuse(Response),
+    /// Nobody asks who it is.
+    Open,
+    Known(Caller),
+    /// It depends on this token.
+    Token(String),
+}
+
+/// The settings in force, prepared.
+#[derive(Default)]
+struct Policy {
+    config: GateConfig,
+    tokens: Option<Tokens>,
+}
+
+impl Policy {
+    fn open(config: GateConfig, before: Option<&Self>) -> Result<Self, AuthError> {
+        let old = before.and_then(|before| before.tokens.as_ref());
+        let tokens = config.jwt.clone().map(|jwt| Tokens::open(jwt, old)).transpose()?;
+        Ok(Self { config, tokens })
+    }
+
+    /// The request's origin, if its pages may use the server.
+    fn welcome_origin(&self, headers: &HeaderMap) -> Option<HeaderValue> {
+        if self.config.cors_origins.is_empty() {
+            return None;
+        }
+        let origin = headers.get(ORIGIN)?.to_str().ok()?;
+        // A copy, so that the other headers need not be kept.
+        on_list(origin, &self.config.cors_origins).then(|| HeaderValue::from_str(origin).ok())?
+    }
+
+    fn admit(&self, door: Door, request: &Request<Body>, rule: Rule) -> Step {
+        let headers = request.headers();
+        if self.config.loopback && !named_hosts(request).all(|host| local(host, &self.config.allowed_hosts)) {
+            return Step::Refuse(forbidden("Host not allowed"));
+        }
+        if rule.level != Level::ReadOnly || !matches!(*request.method(), Method::GET | Method::HEAD) {
+            if !self.origin_allowed(door, request) {
+                return Step::Refuse(forbidden("Origin not allowed"));
+            }
+            let asked = header::ACCESS_CONTROL_REQUEST_METHOD;
+            if *request.method() == Method::OPTIONS
+                && headers.contains_key(ORIGIN)
+                && headers.contains_key(asked)
+            {
+                return Step::Refuse(preflight());
+            }
+        }
+        if (self.tokens.is_none() && self.config.api_keys.is_empty())
+            || listed(&self.config.public_paths, request.uri().path())
+        {
+            return Step::Open;
+        }
+        self.identify(headers, rule.level)
+    }
+
+    /// Whether the request may change something, as far as browsers are concerned. Programs name no origin.
+    fn origin_allowed(&self, door: Door, request: &Request<Body>) -> bool {
+        let Some(origin) = request.headers().get(ORIGIN) else { return !foreign_fetch(request.headers()) };
+        let Ok(origin) = origin.to_str() else { return false };
+        on_list(origin, &self.config.cors_origins)
+            || named_hosts(request).next().is_some_and(|host| same(origin, host, door.tls))
+    }
+
+    fn identify(&self, headers: &HeaderMap, level: Level) -> Step {
+        let presented = match (headers.get("x-api-key"), headers.get(AUTHORIZATION)) {
+            (Some(key), _) => return self.by_key(key.as_bytes(), level),
+            (None, Some(text)) => bearer(text.as_bytes()),
+            (None, None) => return Step::Refuse(unauthorized("Authentication required", false)),
+        };
+        match std::str::from_utf8(presented) {
+            Ok(token) if self.tokens.is_some() && self.config.api_keys.find(presented).is_none() => {
+                Step::Token(token.to_owned())
+            }
+            _ => self.by_key(presented, level),
+        }
+    }
+
+    fn by_key(&self, key: &[u8], level: Level) -> Step {
+        match self.config.api_keys.find(key) {
+            None => Step::Refuse(unauthorized("Invalid API key", true)),
+            Some(caller) if !caller.permissions.allow(level) => {
+                Step::Refuse(forbidden("Insufficient permissions"))
+            }
+            Some(caller) => Step::Known(caller.clone()),
+        }
+    }
+
+    async fn check(&self, token: String, level: Level) -> Result<Caller, Box<Response>> {
+        let verified = match &self.tokens {
+            Some(tokens) => tokens.verify(&token).await,
+            None => Err(Denied("Authentication required")),
+        };
+        match verified {
+            Err(Denied(reason)) => Err(Box::new(unauthorized(reason, true))),
+            Ok(caller) if !caller.permissions.allow(level) => {
+                Err(Box::new(forbidden("Insufficient permissions")))
+            }
+            Ok(caller) => Ok(caller),
+        }
+    }
+}
+
+/// What follows `Bearer `; existing clients may send the bare token.
+fn bearer(text: &[u8]) -> &[u8] {
+    match text.split_at_checked(7) {
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case(b"bearer ") => rest.trim_ascii(),
+        _ => text.trim_ascii(),
+    }
+}
+
+fn forbidden(reason: &'static str) -> Response {
+    Failure::new(StatusCode::FORBIDDEN, reason).into_response()
+}
+
+fn unauthorized(reason: &'static str, invalid: bool) -> Response {
+    let mut response = Failure::new(StatusCode::UNAUTHORIZED, reason).into_response();
+    let how = if invalid { "Bearer error=\"invalid_token\"" } else { "Bearer" };
+    response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(how));
+    response
+}
+
+/// The answer to a browser that asks before it lets a page do something. Which page, [`After`] says.
+fn preflight() -> Response {
+    let mut response = StatusCode::NO_CONTENT.into_response();
+    for (name, value) in [
+        (header::ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, PUT, DELETE"),
+        (header::ACCESS_CONTROL_ALLOW_HEADERS, "content-type, authorization, x-api-key, x-request-id"),
+        (header::ACCESS_CONTROL_MAX_AGE, "3600"),
+    ] {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
