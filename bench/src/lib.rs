@@ -8,6 +8,7 @@ mod cli_servers;
 mod cli_wait;
 mod client;
 mod content;
+mod datagrams;
 mod ids;
 mod moment;
 mod postgres;
@@ -24,12 +25,14 @@ mod verify;
 
 mod answer;
 mod gauge;
-mod launch;
 mod line;
 mod observe;
-mod rest;
 mod setup;
 mod waiters;
+
+mod rest;
+
+mod launch;
 
 mod drain;
 mod preload;
@@ -37,19 +40,19 @@ mod preload;
 mod consumer;
 mod producer;
 
-mod idle;
-mod pop;
-mod push;
-mod wake;
-
-mod calls;
-mod capacity;
-mod datagrams;
 mod matrix_rig;
+
 mod matrix_rows;
 
+mod calls;
+mod idle;
 mod matrix;
+mod pop;
+mod push;
 mod starve;
+mod wake;
+
+mod capacity;
 
 pub use cli::{AckStyle, Cli, Command, Common, PopArgs, PopMode, PushArgs, Spread};
 pub use cli_servers::{CallsArgs, MatrixArgs, Servers, StarveArgs};

@@ -151,13 +151,15 @@ impl Broker {
     }
 
     /// Pop messages. Dropping the future gives back what was claimed for it.
-    pub async fn pop(&self, request: PopRequest) -> Result<PopAnswer, Refused> {
-        let target = logged(|| Some(request.target.clone()));
+    ///
+    /// The future is kept small, and so is everything it waits in: there may be tens of thousands.
+    pub async fn pop(&self, request: impl Into<Arc<PopRequest>>) -> Result<PopAnswer, Refused> {
+        let request = request.into();
         let begun = Instant::now();
-        let answer = self.0.pop(request).await;
+        let answer = self.0.pop(&request).await;
         self.0.meters.pop.count(&answer, PopAnswer::count);
-        if let (Some(target), Ok(answer)) = (target, &answer) {
-            log_pop(&target, answer, begun.elapsed());
+        if let (Some(()), Ok(answer)) = (logged(|| Some(())), &answer) {
+            log_pop(&request.target, answer, begun.elapsed());
         }
         answer
     }

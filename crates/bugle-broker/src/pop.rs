@@ -99,14 +99,14 @@ fn deadline(epoch: Instant, now: Instant, wait: Duration) -> Instant {
 
 impl Inner {
     /// See [`crate::Broker::pop`].
-    pub(crate) async fn pop(self: &Arc<Self>, request: PopRequest) -> Result<PopAnswer, Refused> {
+    pub(crate) async fn pop(self: &Arc<Self>, request: &Arc<PopRequest>) -> Result<PopAnswer, Refused> {
         self.keep_catalog_fresh();
         let _counted = self.count_waiter(request.wait.is_some())?;
         let (reply, answer) = oneshot::channel();
         let draining = self.draining.load(Ordering::Acquire);
         let mut job = PopJob {
             seq: self.next_pop.fetch_add(1, Ordering::Relaxed),
-            request: Arc::new(request),
+            request: request.clone(),
             began: self.engine.now().latest,
             deadline: None,
             asked: false,

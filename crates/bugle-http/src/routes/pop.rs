@@ -39,7 +39,7 @@ fn lane_request(
     app: &App,
     path: Result<Path<(String, String)>, PathRejection>,
     query: Option<String>,
-) -> Result<PopRequest, Failure> {
+) -> Result<Arc<PopRequest>, Failure> {
     let Path((queue, partition)) = path.map_err(|e| bad_path(&e))?;
     let target = PopTarget::Lane { queue: name("queue", &queue)?, partition: name("partition", &partition)? };
     Ok(request(app, target, &Query::read(query.as_deref())?)?)
@@ -58,7 +58,7 @@ fn queue_request(
     app: &App,
     path: Result<Path<String>, PathRejection>,
     query: Option<String>,
-) -> Result<PopRequest, Failure> {
+) -> Result<Arc<PopRequest>, Failure> {
     let Path(queue) = path.map_err(|e| bad_path(&e))?;
     let target = PopTarget::Queue { queue: name("queue", &queue)? };
     Ok(request(app, target, &Query::read(query.as_deref())?)?)
@@ -77,7 +77,7 @@ pub(crate) async fn by_filter(
     }
 }
 
-fn filter_request(app: &App, query: Option<String>) -> Result<Option<PopRequest>, Failure> {
+fn filter_request(app: &App, query: Option<String>) -> Result<Option<Arc<PopRequest>>, Failure> {
     let query = Query::read(query.as_deref())?;
     let part = |field| query.text(field).map(|value| name(field, value)).transpose();
     let (namespace, task) = (part("namespace")?, part("task")?);
@@ -97,21 +97,21 @@ fn name(field: &str, value: &str) -> Result<Arc<str>, Refused> {
     Ok(value.into())
 }
 
-async fn pop(app: &App, request: PopRequest) -> Result<Response, Failure> {
-    let (target, group) = (request.target.clone(), request.group.clone());
-    match app.broker.pop(request).await {
-        Ok(answer) => Ok(response(app, answer, &target, group)),
+async fn pop(app: &App, request: Arc<PopRequest>) -> Result<Response, Failure> {
+    match app.broker.pop(request.clone()).await {
+        Ok(answer) => Ok(response(app, answer, &request)),
         // Existing consumers end on a 5xx here; to them an outage is a quiet queue.
         Err(Refused::Unavailable(reason)) => {
             tracing::debug!(reason, "pop answered empty");
             let answer = PopAnswer { store_unavailable: true, ..PopAnswer::default() };
-            Ok(response(app, answer, &target, group))
+            Ok(response(app, answer, &request))
         }
         Err(refused) => Err(refused.into()),
     }
 }
 
-fn response(app: &App, answer: PopAnswer, target: &PopTarget, group: Arc<str>) -> Response {
+fn response(app: &App, answer: PopAnswer, request: &PopRequest) -> Response {
+    let (target, group) = (&request.target, request.group.clone());
     let unavailable = answer.store_unavailable;
     // A conflating consumer must be told of its policy even when there is nothing for it.
     let told = answer.conflation || answer.conflation_conflict;
@@ -133,7 +133,7 @@ fn response(app: &App, answer: PopAnswer, target: &PopTarget, group: Arc<str>) -
     response
 }
 
-fn request(app: &App, target: PopTarget, query: &Query<'_>) -> Result<PopRequest, Refused> {
+fn request(app: &App, target: PopTarget, query: &Query<'_>) -> Result<Arc<PopRequest>, Refused> {
     let named = query.text("consumerGroup");
     let conflation = query.flag("conflation");
     let auto_ack = query.flag("autoAck");
@@ -143,7 +143,7 @@ fn request(app: &App, target: PopTarget, query: &Query<'_>) -> Result<PopRequest
     if conflation && auto_ack {
         return Err(Refused::Invalid("conflation cannot be combined with autoAck".into()));
     }
-    Ok(PopRequest {
+    Ok(Arc::new(PopRequest {
         target,
         group: named.map_or_else(|| Ok(app.anonymous.clone()), |group| name("consumerGroup", group))?,
         wait: wait(app, query)?,
@@ -155,7 +155,7 @@ fn request(app: &App, target: PopTarget, query: &Query<'_>) -> Result<PopRequest
         subscription_from: query.text("subscriptionFrom").map(str::to_owned),
         conflation,
         autopilot: query.flag("autopilot"),
-    })
+    }))
 }
 
 /// How long to wait; `timeout` is looked at only by those who wait.
