@@ -14,7 +14,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
-use bugle_store::{Cursor, Group, LaneId, Load};
+use bugle_store::{Cursor, Group, LaneId};
 
 use crate::api::{AckItem, Acked, LeaseToken, Refused};
 use crate::inner::Inner;
@@ -83,14 +83,10 @@ impl Inner {
     ) -> Result<Result<(Arc<Channel>, Arc<LaneState>), &'static str>, Refused> {
         let lane = match self.lanes.get(lane) {
             Some(lane) => lane,
-            None => {
-                let load = vec![Load::Lane(lane, group.clone())];
-                let found = self.watch(self.engine.load(load).await)?.pop().unwrap_or_default();
-                match found.into_iter().next() {
-                    Some(found) => self.learn_lane(&found.lane, WakeSource::Local),
-                    None => return Ok(Err("unresolvable: no such partition")),
-                }
-            }
+            None => match self.load_one(lane, group).await? {
+                Some(found) => self.learn_lane(&found.lane, WakeSource::Local),
+                None => return Ok(Err("unresolvable: no such partition")),
+            },
         };
         if self.catalog.group(lane.queue, group).is_none() {
             self.refresh_catalog().await;

@@ -74,10 +74,7 @@ impl Inner {
 
     /// See [`crate::Broker::delete_queue`].
     pub(crate) async fn delete_queue(self: &Arc<Self>, name: &str) -> Result<bool, Refused> {
-        if self.catalog.queue(name).is_none() && !self.engine.exclusive() {
-            self.refresh_catalog().await;
-        }
-        let Some(queue) = self.catalog.queue(name) else { return Ok(false) };
+        let Some(queue) = self.known_queue(name).await else { return Ok(false) };
         let existed = self.watch(self.engine.delete_queue(queue.id).await)?;
         self.forget_queue(queue.id);
         self.tell(News::Catalog);

@@ -33,6 +33,12 @@ impl Inner {
         }
     }
 
+    /// Have waiting pops ask the store, whatever they know.
+    pub(crate) fn ask_again(&self, mut jobs: Vec<PopJob>, source: WakeSource) {
+        jobs.iter_mut().for_each(|job| job.asked = false);
+        self.dispatch(jobs, source);
+    }
+
     /// This server committed something to a lane: it and the others have something to read.
     pub(crate) fn lane_committed(self: &Arc<Self>, lane: &Arc<LaneState>) {
         self.lane_written(lane, WakeSource::Local);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use bugle_store::{DeadLetter, DeadLetterFilter, Group, LaneId, Load, Message, Page, Queue, QueueId};
+use bugle_store::{DeadLetter, DeadLetterFilter, Group, LaneId, Message, Page, QueueId};
 
 use crate::ack::Sought;
 use crate::api::{AckItem, AckStatus, Acked, Letter, LetterQuery, Refused};
@@ -87,22 +87,6 @@ impl Inner {
         ids.into_iter().filter_map(|id| Some((id, self.catalog.queue_by_id(id)?.name.clone()))).collect()
     }
 
-    /// A queue by name, also if another server has just made it.
-    pub(crate) async fn known_queue(self: &Arc<Self>, name: &str) -> Option<Arc<Queue>> {
-        if self.catalog.queue(name).is_none() {
-            self.refresh_catalog().await;
-        }
-        self.catalog.queue(name)
-    }
-
-    /// A queue by id, also if another server has just made it.
-    pub(crate) async fn known_queue_by_id(self: &Arc<Self>, id: QueueId) -> Option<Arc<Queue>> {
-        if self.catalog.queue_by_id(id).is_none() {
-            self.refresh_catalog().await;
-        }
-        self.catalog.queue_by_id(id)
-    }
-
     /// The message in a dead letter, as it is stored.
     pub(crate) fn message_of(&self, letter: &DeadLetter) -> Option<Message> {
         let message = Message::decode(&mut letter.message.clone());
@@ -158,9 +142,7 @@ impl Inner {
         group: Group,
         error: Option<String>,
     ) -> Result<Acked, Refused> {
-        let load = vec![Load::Lane(lane, group.clone())];
-        let found = self.watch(self.engine.load(load).await)?.pop().and_then(|mut found| found.pop());
-        let Some(found) = found else { return Err(no_message()) };
+        let Some(found) = self.load_one(lane, &group).await? else { return Err(no_message()) };
         let state = self.learn_lane(&found.lane, crate::meters::WakeSource::Local);
         let sought = Sought { lane: state, cursor: None, ids: vec![transaction_id.clone()] };
         let located = self.locate(vec![sought]).await?.pop().unwrap_or_default();

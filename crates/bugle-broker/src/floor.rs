@@ -107,7 +107,8 @@ impl Inner {
         let began = self.engine.now().earliest;
         let since = *self.floor.since.lock();
         let interval = self.floor.interval(self.hears());
-        let few = interval < config.pending_check_from && self.channels.keys() <= FEW_KEYS;
+        let keys = self.channels.keys();
+        let few = interval < config.pending_check_from && keys <= FEW_KEYS;
         if !config.pending_check || few || began.since(since) > MAX_SPAN {
             self.keep_catalog_fresh();
             *self.floor.since.lock() = began;
@@ -117,9 +118,8 @@ impl Inner {
         let period = self.period();
         let wanted = self.channels.wanted();
         let recheck = rechecks(&wanted);
-        let keys = self.channels.keys() as u64;
         self.meters.surveys.one();
-        self.meters.pending_checks.add(keys);
+        self.meters.pending_checks.add(keys as u64);
         let survey = Survey {
             since: since.minus(LOOK_BACK),
             recheck,
@@ -137,7 +137,7 @@ impl Inner {
             Err(_) => {
                 // No answer is no reason to let anybody sleep.
                 self.meters.survey_errors.one();
-                self.meters.pending_hits.add(keys);
+                self.meters.pending_hits.add(keys as u64);
                 self.recover();
             }
         }
@@ -164,12 +164,11 @@ impl Inner {
                 self.heard_written(written.queue, written.id, WakeSource::Floor, &mut looks);
             }
         }
-        let mut hit: HashSet<(u64, LaneId)> = looks.iter().map(|look| (look.channel.no, look.lane)).collect();
+        let mut hit: HashSet<u64> = looks.iter().map(|look| look.channel.no).collect();
         for found in surveyed.rechecked {
             let Some(channel) = self.channels.get(found.lane.queue, &found.group) else { continue };
-            let lane = found.lane.id;
             if self.learn_cursor(&channel, found, WakeSource::Floor) {
-                hit.insert((channel.no, lane));
+                hit.insert(channel.no);
             }
         }
         self.count_checks(wanted, &hit);
@@ -178,15 +177,14 @@ impl Inner {
         true
     }
 
-    /// Each key that is waited for was checked: a hit or a miss.
-    fn count_checks(&self, wanted: &[Arc<Channel>], hit: &HashSet<(u64, LaneId)>) {
-        let channels: HashSet<u64> = hit.iter().map(|(no, _)| *no).collect();
+    /// Each key that is waited for was checked: a hit, if its channel is in `hit`, or a miss.
+    fn count_checks(&self, wanted: &[Arc<Channel>], hit: &HashSet<u64>) {
         let (mut hits, mut keys) = (0, 0);
         for channel in wanted {
             let mut state = channel.state.lock();
             let all = state.keys();
             keys += all;
-            if channels.contains(&channel.no) {
+            if hit.contains(&channel.no) {
                 hits += all;
                 state.empty_checks = 0;
             } else {
@@ -200,11 +198,7 @@ impl Inner {
     /// Everybody who waits asks for himself, once.
     pub(crate) fn ask_for_all(self: &Arc<Self>) {
         self.channels.all().iter().for_each(|channel| channel.state.lock().doubt());
-        let mut jobs = self.channels.unpark_all();
-        for job in &mut jobs {
-            job.asked = false;
-        }
-        self.dispatch(jobs, WakeSource::Floor);
+        self.ask_again(self.channels.unpark_all(), WakeSource::Floor);
     }
 }
 

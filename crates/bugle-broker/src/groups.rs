@@ -138,12 +138,10 @@ impl Inner {
         to: SeekTo,
     ) -> Result<Sought, Refused> {
         let queue = self.existing_queue(queue).await?;
-        let load = vec![Load::Lane(LaneId::derive(queue.id, partition), group.clone())];
-        let found = self.watch(self.engine.load(load).await)?.pop().unwrap_or_default();
-        if found.is_empty() {
+        let Some(found) = self.load_one(LaneId::derive(queue.id, partition), group).await? else {
             return Err(Refused::NotFound("Partition not found".into()));
-        }
-        let moved = self.move_cursors(found, group, to).await;
+        };
+        let moved = self.move_cursors(vec![found], group, to).await;
         self.restate(&queue, group, None).await?;
         let position = moved?.pop();
         tracing::info!(queue = %queue.name, partition, %group, ?to, "consumer group sought");

@@ -9,7 +9,9 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use bugle_store::{Engine, Group, LaneId, Message, Offset, Read, Segment, Timestamp, Unavailable};
+use bugle_store::{
+    Engine, Group, LaneCursor, LaneId, Load, Message, Offset, Read, Segment, Timestamp, Unavailable,
+};
 use bugle_wake::{Bell, Timers};
 
 use crate::ack::SettleKey;
@@ -45,7 +47,7 @@ pub(crate) struct Inner {
     /// Turns of filter pops, by filter and group.
     pub(crate) turns: Mutex<HashMap<(PopTarget, Group), u64>>,
     pub(crate) next_pop: AtomicU64,
-    /// Waits end on ticks counted from here.
+    /// When the broker was opened; waits end on ticks counted from here.
     pub(crate) started: Instant,
     pub(crate) waiters: AtomicUsize,
     pub(crate) draining: AtomicBool,
@@ -108,44 +110,30 @@ impl Inner {
     fn start_intakes(self: &Arc<Self>) {
         let (min, max) = self.config.calls_in_flight;
         let limit = |backlog| Limit { min, max, backlog, batch: 1024 };
-        let most = self.config.max_queued;
-        // The intakes hold the broker weakly: they are part of it.
-        let (a, b, c, d) =
-            (Arc::downgrade(self), Arc::downgrade(self), Arc::downgrade(self), Arc::downgrade(self));
-        let pushes = Intake::new(limit(64), most, move |batch| {
-            let inner = a.upgrade();
-            async move {
-                if let Some(inner) = inner {
-                    inner.append_lanes(batch).await;
-                }
-            }
-        });
         let pop_limit = if self.config.pop_batching { limit(64) } else { Limit { batch: 1, ..limit(1) } };
-        let pops = Intake::new(pop_limit, most, move |batch| {
-            let inner = b.upgrade();
-            async move {
-                if let Some(inner) = inner {
-                    inner.serve_pops(batch).await;
-                }
-            }
-        });
-        let settles = Intake::new(limit(64), most, move |batch| {
-            let inner = c.upgrade();
-            async move {
-                if let Some(inner) = inner {
-                    inner.settle_batch(batch).await;
-                }
-            }
-        });
-        let looks = Intake::new(limit(1024), most, move |batch| {
-            let inner = d.upgrade();
-            async move {
-                if let Some(inner) = inner {
-                    inner.look_at(batch).await;
-                }
-            }
-        });
+        let pushes = self.intake(limit(64), Self::append_lanes);
+        let pops = self.intake(pop_limit, Self::serve_pops);
+        let settles = self.intake(limit(64), Self::settle_batch);
+        let looks = self.intake(limit(1024), Self::look_at);
         let _ = self.intakes.set(Intakes { looks, pushes, pops, settles });
+    }
+
+    /// An intake whose batches go to `handle`. It holds the broker weakly: it is part of it.
+    fn intake<T, F, Fut>(self: &Arc<Self>, limit: Limit, handle: F) -> Arc<Intake<T>>
+    where
+        T: Send + 'static,
+        F: Fn(Arc<Self>, Vec<T>) -> Fut + Copy + Send + Sync + 'static,
+        Fut: Future<Output = ()> + Send + 'static,
+    {
+        let inner = Arc::downgrade(self);
+        Intake::new(limit, self.config.max_queued, move |batch| {
+            let inner = inner.upgrade();
+            async move {
+                if let Some(inner) = inner {
+                    handle(inner, batch).await;
+                }
+            }
+        })
     }
 
     fn intakes(&self) -> &Intakes {
@@ -184,6 +172,12 @@ impl Inner {
     pub(crate) fn bound_dedupe(&self, recent: &mut Recent) {
         while self.lanes.dedupe_meter().load(Ordering::Relaxed) > self.config.dedupe_memory && recent.shed() {
         }
+    }
+
+    /// A lane and a group's cursor on it, as the store has them now.
+    pub(crate) async fn load_one(&self, lane: LaneId, group: &Group) -> Result<Option<LaneCursor>, Refused> {
+        let found = self.watch(self.engine.load(vec![Load::Lane(lane, group.clone())]).await)?;
+        Ok(found.into_iter().flatten().next())
     }
 
     /// Read single messages, from memory where possible.

@@ -8,7 +8,7 @@ mod queues;
 mod reading;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub use histogram::HistogramReading;
 pub use reading::{
@@ -87,9 +87,8 @@ pub(crate) struct Verb {
 }
 
 /// All counters of a broker.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Meters {
-    started: Instant,
     pub(crate) push: Verb,
     pub(crate) pop: Verb,
     pub(crate) ack: Verb,
@@ -128,46 +127,7 @@ pub(crate) struct Meters {
     pub(crate) queues: QueueMeters,
 }
 
-impl Default for Meters {
-    fn default() -> Self {
-        Self {
-            started: Instant::now(),
-            push: Verb::default(),
-            pop: Verb::default(),
-            ack: Verb::default(),
-            transact: Verb::default(),
-            dead_lettered: Count::default(),
-            redriven: Count::default(),
-            registered: Count::default(),
-            served: Count::default(),
-            expired: Count::default(),
-            cancelled: Count::default(),
-            wakes: Default::default(),
-            waited_us: Count::default(),
-            wake_to_delivery: Histogram::default(),
-            claim_calls: Count::default(),
-            claim_jobs: Count::default(),
-            claim_lanes: Count::default(),
-            claims_lost: Count::default(),
-            claims_empty: Count::default(),
-            claim_served: Count::default(),
-            pending_checks: Count::default(),
-            pending_hits: Count::default(),
-            pending_misses: Count::default(),
-            surveys: Count::default(),
-            survey_errors: Count::default(),
-            store_calls: Count::default(),
-            store_errors: Count::default(),
-            queues: QueueMeters::default(),
-        }
-    }
-}
-
 impl Meters {
-    pub(crate) fn uptime(&self) -> Duration {
-        self.started.elapsed()
-    }
-
     pub(crate) fn woken(&self, source: WakeSource) {
         self.wakes[source as usize].one();
     }

@@ -15,7 +15,7 @@ impl Inner {
         let meters = &self.meters;
         let connections = self.engine.connections();
         Reading {
-            uptime: meters.uptime(),
+            uptime: self.started.elapsed(),
             push: meters.push.read(self.pushes().queued()),
             pop: meters.pop.read(self.pops().queued()),
             ack: meters.ack.read(self.settles().queued()),

@@ -31,6 +31,22 @@ impl Inner {
         Ok(queue)
     }
 
+    /// A queue by name, also if another server has just made it.
+    pub(crate) async fn known_queue(self: &Arc<Self>, name: &str) -> Option<Arc<Queue>> {
+        if self.catalog.queue(name).is_none() && !self.engine.exclusive() {
+            self.refresh_catalog().await;
+        }
+        self.catalog.queue(name)
+    }
+
+    /// A queue by id, also if another server has just made it.
+    pub(crate) async fn known_queue_by_id(self: &Arc<Self>, id: QueueId) -> Option<Arc<Queue>> {
+        if self.catalog.queue_by_id(id).is_none() && !self.engine.exclusive() {
+            self.refresh_catalog().await;
+        }
+        self.catalog.queue_by_id(id)
+    }
+
     /// Something in memory turned out to be wrong: read the catalog again soon.
     pub(crate) fn stale_catalog(self: &Arc<Self>) {
         if self.refreshes.fetch_add(1, Ordering::AcqRel) > 0 {
@@ -105,10 +121,7 @@ impl Inner {
         if let Some(queue) = self.catalog.queue_by_id(queue) {
             jobs.extend(self.channels.wake_filters_new_to(&queue, |other| other != group));
         }
-        for job in &mut jobs {
-            job.asked = false;
-        }
-        self.dispatch(jobs, WakeSource::Local);
+        self.ask_again(jobs, WakeSource::Local);
     }
 
     /// A queue is new or has other options: what they hide may be visible now, and filters may want it.

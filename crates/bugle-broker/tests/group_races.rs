@@ -6,15 +6,13 @@ mod common;
 mod faulty;
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use bugle_broker::{AckStatus, Broker, BrokerConfig, PopAnswer, PopRequest, Refused, SeekTo};
+use bugle_broker::{AckStatus, Broker, BrokerConfig, PopRequest, Refused, SeekTo};
 use bugle_store::{Engine, Group, MemoryStore, Timestamp};
-use common::{ack_as, from_lane, from_queue, ids, push, waiting};
+use common::waits::{answer, parked, until};
+use common::{ack_as, from_lane, from_queue, push};
 use faulty::{Fault, Faulty};
 use tokio::task::JoinHandle;
-
-const LONG: Duration = Duration::from_secs(20);
 
 fn group() -> Group {
     "g".into()
@@ -32,26 +30,6 @@ async fn open() -> (Broker, Arc<Faulty>) {
     let engine: Arc<dyn Engine> = Arc::new(MemoryStore::default());
     let faulty = Faulty::new(engine);
     (Broker::open(faulty.clone(), BrokerConfig::default()).await.unwrap(), faulty)
-}
-
-async fn until(done: impl Fn() -> bool) {
-    let patience = tokio::time::Instant::now() + LONG;
-    while !done() {
-        assert!(tokio::time::Instant::now() < patience, "it did not happen");
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-}
-
-async fn parked(broker: &Broker, request: PopRequest) -> JoinHandle<PopAnswer> {
-    let before = broker.read().waiting.parked;
-    let copy = broker.clone();
-    let pop = tokio::spawn(async move { copy.pop(waiting(request, LONG)).await.unwrap() });
-    until(|| broker.read().waiting.parked > before).await;
-    pop
-}
-
-async fn answer(pop: JoinHandle<PopAnswer>) -> Vec<String> {
-    ids(&tokio::time::timeout(LONG, pop).await.unwrap().unwrap())
 }
 
 fn seeking(broker: &Broker, to: SeekTo) -> JoinHandle<u64> {

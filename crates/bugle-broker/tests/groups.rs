@@ -3,21 +3,15 @@
 
 mod common;
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bugle_broker::{
-    AckStatus, Broker, BrokerConfig, FloorConfig, GroupDeleted, PopAnswer, PopRequest, PopTarget, Refused,
-    SeekTo, Sought,
+    AckStatus, Broker, FloorConfig, GroupDeleted, PopRequest, PopTarget, Refused, SeekTo, Sought,
 };
-use bugle_store::{Engine, Group, MemoryStore, QUEUE_MODE, Timestamp};
-use bugle_wake::{BellOptions, HearingState};
-use common::hub::Hub;
-use common::{Rig, ack_as, from_lane, from_queue, ids, push, waiting};
-use tokio::task::JoinHandle;
-
-const LONG: Duration = Duration::from_secs(20);
+use bugle_store::{Group, QUEUE_MODE, Timestamp};
+use common::waits::{Pair, answer, deaf_pair, parked};
+use common::{Rig, ack_as, from_lane, from_queue, ids, push};
 
 fn group() -> Group {
     "g".into()
@@ -41,27 +35,6 @@ async fn take(broker: &Broker, queue: &str) -> Vec<String> {
 
 async fn seek(broker: &Broker, to: SeekTo) -> u64 {
     broker.seek("q", &group(), None, to).await.unwrap().partitions
-}
-
-async fn until(done: impl Fn() -> bool) {
-    let patience = tokio::time::Instant::now() + LONG;
-    while !done() {
-        assert!(tokio::time::Instant::now() < patience, "it did not happen");
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-}
-
-/// A pop that is parked by the time this returns.
-async fn parked(broker: &Broker, request: PopRequest) -> JoinHandle<PopAnswer> {
-    let before = broker.read().waiting.parked;
-    let copy = broker.clone();
-    let pop = tokio::spawn(async move { copy.pop(waiting(request, LONG)).await.unwrap() });
-    until(|| broker.read().waiting.parked > before).await;
-    pop
-}
-
-async fn answer(pop: JoinHandle<PopAnswer>) -> Vec<String> {
-    ids(&tokio::time::timeout(LONG, pop).await.unwrap().unwrap())
 }
 
 on_both! {
@@ -338,43 +311,9 @@ async fn a_seek_binds_servers_that_have_not_heard_of_it() {
     assert_eq!(take(&deaf, "q").await, ["1"]);
 }
 
-/// Two brokers on one store that hear each other.
-async fn pair() -> (Broker, Broker) {
-    let engine: Arc<dyn Engine> = Arc::new(MemoryStore::default().shared());
-    let hub = Hub::new();
-    let config = BrokerConfig {
-        floor: FloorConfig { with_carrier: Duration::from_secs(600), ..FloorConfig::default() },
-        ..BrokerConfig::default()
-    };
-    let open = |name: &str| {
-        let bell = BellOptions { name: name.into(), ..BellOptions::default() };
-        Broker::open_with(engine.clone(), config.clone(), bell, vec![hub.carrier()])
-    };
-    let (a, b) = (open("a").await.unwrap(), open("b").await.unwrap());
-    for broker in [&a, &b] {
-        until(|| {
-            let reading = broker.read();
-            reading.hearing.state == HearingState::Connected && !reading.carriers[0].peers.is_empty()
-        })
-        .await;
-        // They have just met, so each looks at everything once; let that be over.
-        let scratch = parked(broker, from_queue("scratch")).await;
-        until(|| broker.read().floor.surveys > 0).await;
-        scratch.abort();
-        until(|| broker.read().waiting.parked == 0).await;
-    }
-    (a, b)
-}
-
-/// Two brokers on one store that hear nothing: the floor tells them.
-async fn deaf_pair() -> (Broker, Broker) {
-    let engine: Arc<dyn Engine> = Arc::new(MemoryStore::default().shared());
-    // With the check for pending work, so that nobody asks for himself.
-    let floor =
-        FloorConfig { pending_check: true, pending_check_from: Duration::ZERO, ..FloorConfig::default() };
-    let config = BrokerConfig { floor, ..BrokerConfig::default() };
-    let open = || Broker::open(engine.clone(), config.clone());
-    (open().await.unwrap(), open().await.unwrap())
+/// The floor tells them: with the check for pending work, so that nobody asks for himself.
+fn telling_floor() -> FloorConfig {
+    FloorConfig { pending_check: true, pending_check_from: Duration::ZERO, ..FloorConfig::default() }
 }
 
 fn everywhere() -> [PopRequest; 3] {
@@ -410,24 +349,24 @@ async fn a_deletion_elsewhere_lets_register_anew(a: Broker, b: Broker) {
 
 #[tokio::test]
 async fn a_seek_elsewhere_wakes_who_waits_here() {
-    let (a, b) = pair().await;
+    let Pair { a, b, .. } = Pair::hearing().await;
     a_seek_elsewhere_wakes(a, b).await;
 }
 
 #[tokio::test]
 async fn a_group_deleted_elsewhere_registers_anew_here() {
-    let (a, b) = pair().await;
+    let Pair { a, b, .. } = Pair::hearing().await;
     a_deletion_elsewhere_lets_register_anew(a, b).await;
 }
 
 #[tokio::test]
 async fn a_seek_that_nobody_told_is_found_by_the_floor() {
-    let (a, b) = deaf_pair().await;
+    let (a, b) = deaf_pair(telling_floor()).await;
     a_seek_elsewhere_wakes(a, b).await;
 }
 
 #[tokio::test]
 async fn a_deletion_that_nobody_told_is_found_by_the_floor() {
-    let (a, b) = deaf_pair().await;
+    let (a, b) = deaf_pair(telling_floor()).await;
     a_deletion_elsewhere_lets_register_anew(a, b).await;
 }

@@ -4,91 +4,15 @@
 
 mod common;
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use bugle_broker::{AckStatus, Broker, BrokerConfig, FloorConfig, PopAnswer, PopRequest, WakeSource};
-use bugle_store::{Engine, MemoryStore, QUEUE_MODE};
-use bugle_wake::{BellOptions, HearingState};
-use common::hub::Hub;
+use bugle_broker::{AckStatus, Broker, BrokerConfig, FloorConfig, PopRequest, WakeSource};
+use bugle_store::QUEUE_MODE;
+use common::waits::{LONG, Pair, answer, deaf_pair, parked, until};
 use common::{ack_as, configure, from_lane, from_queue, ids, push, waiting};
-use tokio::task::JoinHandle;
-
-const LONG: Duration = Duration::from_secs(20);
-
-/// Two brokers, in real time.
-struct Pair {
-    a: Broker,
-    b: Broker,
-    hub: Hub,
-}
-
-impl Pair {
-    async fn new(config: BrokerConfig) -> Self {
-        let engine: Arc<dyn Engine> = Arc::new(MemoryStore::default().shared());
-        let hub = Hub::new();
-        let open = |name: &str| {
-            let bell = BellOptions { name: name.into(), ..BellOptions::default() };
-            Broker::open_with(engine.clone(), config.clone(), bell, vec![hub.carrier()])
-        };
-        let pair = Self { a: open("a").await.unwrap(), b: open("b").await.unwrap(), hub };
-        for broker in [&pair.a, &pair.b] {
-            until(|| {
-                let reading = broker.read();
-                reading.hearing.state == HearingState::Connected && !reading.carriers[0].peers.is_empty()
-            })
-            .await;
-            // They have just met, so each looks at everything once; let that be over.
-            let scratch = parked(broker, from_queue("scratch")).await;
-            until(|| broker.read().floor.surveys > 0).await;
-            scratch.abort();
-            until(|| broker.read().waiting.parked == 0).await;
-        }
-        pair
-    }
-
-    /// As in production, but the floor is out of the way.
-    async fn hearing() -> Self {
-        Self::new(BrokerConfig {
-            floor: FloorConfig { with_carrier: Duration::from_secs(600), ..FloorConfig::default() },
-            ..BrokerConfig::default()
-        })
-        .await
-    }
-}
-
-/// Two brokers that cannot hear each other.
-async fn deaf_pair(floor: FloorConfig) -> (Broker, Broker) {
-    let engine: Arc<dyn Engine> = Arc::new(MemoryStore::default().shared());
-    let config = BrokerConfig { floor, ..BrokerConfig::default() };
-    let open = || Broker::open(engine.clone(), config.clone());
-    (open().await.unwrap(), open().await.unwrap())
-}
-
-/// Wait for something that will happen.
-async fn until(done: impl Fn() -> bool) {
-    let patience = tokio::time::Instant::now() + LONG;
-    while !done() {
-        assert!(tokio::time::Instant::now() < patience, "it did not happen");
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-}
-
-/// A pop that is parked by the time this returns.
-async fn parked(broker: &Broker, request: PopRequest) -> JoinHandle<PopAnswer> {
-    let before = broker.read().waiting.parked;
-    let (broker, copy) = (broker.clone(), broker.clone());
-    let pop = tokio::spawn(async move { copy.pop(waiting(request, LONG)).await.unwrap() });
-    until(|| broker.read().waiting.parked > before).await;
-    pop
-}
 
 fn wakes(broker: &Broker, source: WakeSource) -> u64 {
     broker.read().waiting.wakes.iter().find(|(s, _)| *s == source).unwrap().1
-}
-
-async fn answer(pop: JoinHandle<PopAnswer>) -> Vec<String> {
-    ids(&tokio::time::timeout(LONG, pop).await.unwrap().unwrap())
 }
 
 #[tokio::test]

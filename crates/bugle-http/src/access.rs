@@ -4,19 +4,17 @@
 //! Only the path of a request is told: its query may carry what is not for logs.
 
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll};
 use std::time::Instant;
 
 use axum::body::{Body, HttpBody};
 use axum::response::Response;
 use bytes::Bytes;
 use http::{Method, Request, StatusCode};
-use hyper::body::{Frame, SizeHint};
 
 use crate::request_id::RequestId;
+use crate::watched::{Watch, watched};
 
 /// What an action of weight was done to, where its path does not say. Handlers put it among the answer's extensions.
 #[derive(Clone)]
@@ -56,10 +54,7 @@ impl Record {
         let body = request.body_mut();
         match body.size_hint().exact() {
             Some(len) => received.store(len, Ordering::Relaxed),
-            None => {
-                let counted = Counted { body: std::mem::take(body), count: received.clone() };
-                *body = Body::new(counted);
-            }
+            None => *body = watched(std::mem::take(body), Counted(received.clone())),
         }
         Self {
             access,
@@ -86,7 +81,7 @@ impl Record {
                 self.sent = len;
                 response
             }
-            None => response.map(|body| Body::new(Sent { body, record: self })),
+            None => response.map(|body| watched(body, self)),
         }
     }
 }
@@ -117,63 +112,18 @@ impl Drop for Record {
     }
 }
 
-/// A request's body that is counted while it is read.
-struct Counted {
-    body: Body,
-    count: Arc<AtomicU64>,
-}
+/// Counts a request's body while it is read.
+struct Counted(Arc<AtomicU64>);
 
-impl HttpBody for Counted {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let polled = Pin::new(&mut self.body).poll_frame(cx);
-        if let Poll::Ready(Some(Ok(frame))) = &polled {
-            let len = frame.data_ref().map_or(0, Bytes::len);
-            self.count.fetch_add(len as u64, Ordering::Relaxed);
-        }
-        polled
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+impl Watch for Counted {
+    fn piece(&mut self, bytes: u64) {
+        self.0.fetch_add(bytes, Ordering::Relaxed);
     }
 }
 
-/// An answer's body that is counted while it is sent.
-struct Sent {
-    body: Body,
-    record: Box<Record>,
-}
-
-impl HttpBody for Sent {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let polled = Pin::new(&mut self.body).poll_frame(cx);
-        if let Poll::Ready(Some(Ok(frame))) = &polled {
-            self.record.sent += frame.data_ref().map_or(0, Bytes::len) as u64;
-        }
-        polled
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+/// Counts an answer's body while it is sent.
+impl Watch for Box<Record> {
+    fn piece(&mut self, bytes: u64) {
+        self.sent += bytes;
     }
 }

@@ -9,7 +9,6 @@ mod accept;
 mod app;
 mod body;
 mod convert;
-mod delivery;
 mod error;
 mod exposition;
 mod hearing;
@@ -19,9 +18,11 @@ mod process;
 mod query;
 mod request_id;
 mod tls;
+mod watched;
 
 mod access;
 mod auth;
+mod delivery;
 #[cfg(test)]
 mod sample;
 

@@ -20,7 +20,7 @@ pub use clock::{Bounds, Clock};
 pub use config::{Config, ConfigError, SslMode};
 pub use conn::{Begin, Conn};
 pub use error::{PgError, PgErrorKind};
-pub use listen::Listener;
+pub use listen::{Listener, channel_name};
 pub use migrate::{MigrateError, Migration, migrate};
 pub use pool::{Pool, PoolOptions};
 pub use statement::{Schema, SchemaError, Statement, Step};

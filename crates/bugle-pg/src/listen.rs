@@ -9,6 +9,7 @@ use std::pin::pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use aws_lc_rs::digest;
 use tokio_postgres::AsyncMessage;
 
 use crate::config::Config;
@@ -18,8 +19,22 @@ use crate::pool::connect_error;
 /// A silent connection is probed after this time, so often, this many times.
 const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(30), Duration::from_secs(10), 3);
 
+/// PostgreSQL's longest name.
+const CHANNEL: usize = 63;
+
 type Driven =
     Box<dyn FnMut(&mut Context<'_>) -> Poll<Option<Result<AsyncMessage, tokio_postgres::Error>>> + Send>;
+
+/// The channel that is really used for a name: the name itself, or its beginning and a hash of it when it is too long
+/// for PostgreSQL.
+pub fn channel_name(name: &str) -> String {
+    if name.len() <= CHANNEL {
+        return name.to_owned();
+    }
+    let hash = digest::digest(&digest::SHA256, name.as_bytes());
+    let hex: String = hash.as_ref().iter().take(16).map(|b| format!("{b:02x}")).collect();
+    format!("{}_{hex}", &name[..name.floor_char_boundary(CHANNEL - 33)])
+}
 
 /// Hears what is published on one channel.
 pub struct Listener {
@@ -38,7 +53,7 @@ impl Listener {
         application_name: &str,
         limit: Duration,
     ) -> Result<Self, PgError> {
-        if channel.is_empty() || channel.len() > 63 || channel.contains('\0') {
+        if channel.is_empty() || channel.len() > CHANNEL || channel.contains('\0') {
             return Err(PgError::new(PgErrorKind::Refused, "channel: must have 1 to 63 bytes and no NUL"));
         }
         tokio::time::timeout(limit, Self::open(config, channel, application_name)).await.unwrap_or_else(
@@ -94,4 +109,18 @@ impl Listener {
 
 fn ended() -> PgError {
     PgError::new(PgErrorKind::Broken, "the listening connection ended")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn channel_names_fit_and_stay_apart() {
+        assert_eq!(channel_name("bugle_main"), "bugle_main");
+        let (one, two) = (channel_name(&"ä".repeat(40)), channel_name(&"ä".repeat(41)));
+        assert!(one.len() <= CHANNEL && two.len() <= CHANNEL, "{one} {two}");
+        assert_ne!(one, two);
+        assert_eq!(one, channel_name(&"ä".repeat(40)));
+    }
 }

@@ -7,22 +7,16 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use bugle_pg::{PgError, Row, Step};
-use bugle_store::{
-    Group, LaneCursor, LaneId, QueueId, Survey, Surveyed, Unavailable, WrittenLane, fingerprint,
-};
+use bugle_pg::{PgError, Row, Step, channel_name};
+use bugle_store::{Group, LaneCursor, LaneId, QueueId, Survey, Surveyed, Unavailable, WrittenLane};
 use uuid::Uuid;
 
 use crate::row::{get, lane_cursor, limit, time, to_text, unexpected, unsigned};
 use crate::store::{PostgresStore, Tries, retry, unavailable};
 
-/// Longest name of a channel.
-const CHANNEL_MAX: usize = 63;
-
 /// The channel that servers of one installation listen to.
 pub(crate) fn notify_channel(schema: &str) -> String {
-    let name = format!("bugle_{schema}");
-    if name.len() <= CHANNEL_MAX { name } else { format!("bugle_{:016x}", fingerprint(schema.as_bytes())) }
+    channel_name(&format!("bugle_{schema}"))
 }
 
 /// What to recheck in one bucket, each with its place in the question.
@@ -135,6 +129,9 @@ mod tests {
     use super::*;
     use crate::append::Appends;
     use crate::fixture::{Fixture, append, fixture};
+
+    /// PostgreSQL's longest name.
+    const CHANNEL_MAX: usize = 63;
 
     #[test]
     fn channel_names_fit_and_stay_apart() {

@@ -80,7 +80,7 @@ mod udp;
 
 pub use bell::Bell;
 pub use hint::{Heard, Hearing, HearingState, Source, Tiding};
-pub use notify::{NotifyOptions, channel_name};
+pub use notify::NotifyOptions;
 pub use options::BellOptions;
 pub use status::{CarrierStatus, Counters, DropReason, Dropped, PeerStatus};
 pub use timer::Timers;

@@ -5,10 +5,9 @@
 
 use std::time::Duration;
 
-use aws_lc_rs::digest;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD_NO_PAD;
-use bugle_pg::{Config, Listener, PgError, Pool, Schema, Statement, Type};
+use bugle_pg::{Config, Listener, PgError, Pool, Schema, Statement, Type, channel_name};
 use bytes::Bytes;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep, timeout};
@@ -18,8 +17,6 @@ use crate::transport::{Carrier, Event, Job, Line, Running, Shape, Transport};
 
 /// PostgreSQL takes payloads shorter than 8,000 bytes; base64 makes four of three.
 const FRAME: usize = 5_900;
-/// PostgreSQL's longest name.
-const CHANNEL: usize = 63;
 /// Longest time for publishing.
 const PUBLISH: Duration = Duration::from_secs(5);
 
@@ -58,17 +55,6 @@ impl NotifyOptions {
             backoff_max: Duration::from_secs(5),
         }
     }
-}
-
-/// The channel that is really used for a name: the name itself, or its beginning and a hash of it when it is too long
-/// for PostgreSQL.
-pub fn channel_name(name: &str) -> String {
-    if name.len() <= CHANNEL {
-        return name.to_owned();
-    }
-    let hash = digest::digest(&digest::SHA256, name.as_bytes());
-    let hex: String = hash.as_ref().iter().take(16).map(|b| format!("{b:02x}")).collect();
-    format!("{}_{hex}", &name[..name.floor_char_boundary(CHANNEL - 33)])
 }
 
 impl Carrier {
@@ -200,15 +186,6 @@ async fn receive(mut listener: Listener, events: &mpsc::Sender<Event>, reset: &N
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn channel_names_fit_and_stay_apart() {
-        assert_eq!(channel_name("bugle_main"), "bugle_main");
-        let (one, two) = (channel_name(&"ä".repeat(40)), channel_name(&"ä".repeat(41)));
-        assert!(one.len() <= CHANNEL && two.len() <= CHANNEL, "{one} {two}");
-        assert_ne!(one, two);
-        assert_eq!(one, channel_name(&"ä".repeat(40)));
-    }
 
     #[test]
     fn the_longest_frame_fits_into_a_payload() {

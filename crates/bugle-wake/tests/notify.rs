@@ -5,8 +5,8 @@ mod support;
 
 use std::time::Duration;
 
-use bugle_pg::{Config, testdb};
-use bugle_wake::{BellOptions, Carrier, Heard, HearingState, channel_name};
+use bugle_pg::{Config, channel_name, testdb};
+use bugle_wake::{BellOptions, Carrier, Heard, HearingState};
 use support::{Kind, LIMIT, Note, Place, Server, sql};
 
 #[tokio::test(flavor = "multi_thread")]

@@ -147,10 +147,7 @@ impl Inner {
     /// A claim delivered nothing: its messages were trimmed, so learn the tail, or they cannot be read, so do not try
     /// again at once.
     async fn after_nothing(self: &Arc<Self>, cut: &Cut) {
-        let load = bugle_store::Load::Lane(cut.lane.id, cut.channel.group.clone());
-        if let Ok(mut found) = self.watch(self.engine.load(vec![load]).await)
-            && let Some(found) = found.pop().unwrap_or_default().first()
-        {
+        if let Ok(Some(found)) = self.load_one(cut.lane.id, &cut.channel.group).await {
             cut.lane.absorb(&found.lane);
         }
         let (head, tail) = cut.lane.bounds();

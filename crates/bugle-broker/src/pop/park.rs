@@ -104,33 +104,25 @@ impl Inner {
         if !known || ready || state.closed {
             return Err(job);
         }
-        match lane {
-            Some(lane) => state.park_on(lane, job),
-            None => state.park(job),
-        }
+        state.park(lane, job);
         Ok(())
     }
 
     pub(super) fn park(self: &Arc<Self>, open: Open) {
         let Open { job, channels, .. } = open;
         match (&job.request.target, channels.first()) {
-            (PopTarget::Lane { partition, .. }, Some((queue, channel))) => {
-                let lane = LaneId::derive(queue.id, partition);
+            (PopTarget::Lane { .. } | PopTarget::Queue { .. }, Some((queue, channel))) => {
+                let lane = named_lane(&job.request.target, queue);
                 let mut state = channel.state.lock();
-                if state.closed || state.entries.get(&lane).is_some_and(|e| e.place == Place::Ring) {
+                let ready = match lane {
+                    Some(lane) => state.entries.get(&lane).is_some_and(|e| e.place == Place::Ring),
+                    None => state.front().is_some(),
+                };
+                if state.closed || ready {
                     drop(state);
                     self.dispatch([job], WakeSource::Local);
                 } else {
-                    state.park_on(lane, job);
-                }
-            }
-            (PopTarget::Queue { .. }, Some((_, channel))) => {
-                let mut state = channel.state.lock();
-                if state.closed || state.front().is_some() {
-                    drop(state);
-                    self.dispatch([job], WakeSource::Local);
-                } else {
-                    state.park(job);
+                    state.park(lane, job);
                 }
             }
             _ => {
@@ -173,10 +165,8 @@ impl Inner {
                     // Nobody would find it here: it comes back with the channel's successor.
                     drop(state);
                     self.dispatch([job], WakeSource::Local);
-                } else if let Some(lane) = named_lane(&job.request.target, queue) {
-                    state.park_on(lane, job);
                 } else {
-                    state.park(job);
+                    state.park(named_lane(&job.request.target, queue), job);
                 }
             }
             _ => self.channels.park_filter(job),

@@ -197,14 +197,12 @@ impl ChannelState {
         self.ring.iter().find_map(|id| self.entries.get(id).filter(|e| e.place == Place::Ring))
     }
 
-    /// Park a pop for any lane.
-    pub(crate) fn park(&mut self, job: PopJob) {
-        self.parked.insert(job.seq, job);
-    }
-
-    /// Park a pop for one lane.
-    pub(crate) fn park_on(&mut self, lane: LaneId, job: PopJob) {
-        self.parked_on_lane.entry(lane).or_default().insert(job.seq, job);
+    /// Park a pop, for one lane or for any.
+    pub(crate) fn park(&mut self, lane: Option<LaneId>, job: PopJob) {
+        match lane {
+            Some(lane) => drop(self.parked_on_lane.entry(lane).or_default().insert(job.seq, job)),
+            None => drop(self.parked.insert(job.seq, job)),
+        }
     }
 
     /// Take a parked pop out, if it is here.

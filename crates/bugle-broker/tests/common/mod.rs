@@ -2,6 +2,7 @@
 #![allow(dead_code, clippy::unwrap_used)]
 
 pub(crate) mod hub;
+pub(crate) mod waits;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};

@@ -14,7 +14,7 @@ use bugle_broker::{PopAnswer, PopRequest, PopTarget, Refused, check_name};
 use http::{HeaderName, HeaderValue, StatusCode};
 
 use crate::app::App;
-use crate::delivery::Delivery;
+use crate::delivery::delivered;
 use crate::error::{Failure, json_body};
 use crate::pieces::Pieces;
 use crate::query::Query;
@@ -122,7 +122,7 @@ fn response(app: &App, answer: PopAnswer, request: &PopRequest) -> Response {
         let receipt = answer.lease_id.map(|_| app.broker.receipt(&answer, &group));
         let body = Pieces::new(answer, target, group).into_body();
         let body = match receipt {
-            Some(receipt) => Delivery::wrap(body, receipt),
+            Some(receipt) => delivered(body, receipt),
             None => body,
         };
         json_body(StatusCode::OK, body)
