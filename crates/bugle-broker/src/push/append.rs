@@ -233,6 +233,7 @@ impl Inner {
         let count = segment.count();
         {
             let mut inner = work.lane.inner.lock();
+            inner.begun_here |= appended.base == 0;
             let lane = &mut inner.lane;
             lane.head = lane.head.max(appended.base + u64::from(count));
             lane.written_at = lane.written_at.max(appended.created_at);
