@@ -59,6 +59,7 @@ pub use meters::{
 };
 pub use operators::read_time;
 pub use pop::Receipt;
+pub use semantics::configure::option_bounds;
 
 use inner::Inner;
 

@@ -31,6 +31,9 @@ mod families;
 mod routes;
 mod serve;
 
+mod openapi;
+mod table;
+
 use std::sync::Arc;
 
 use axum::Router;
@@ -41,19 +44,22 @@ use app::App;
 use routes::{
     ack, dlq, fallback, groups, health, lease, messages, metrics, pop, push, queue, traces, transaction,
 };
+use table::Table;
 
 pub use app::HttpConfig;
 pub use auth::{
-    ApiKeys, AuthError, Gate, GateConfig, JwksConfig, JwksSource, JwtAlgorithm, JwtConfig, Permissions, Role,
-    RoleNames,
+    ApiKeys, AuthError, Gate, GateConfig, JwksConfig, JwksSource, JwtAlgorithm, JwtConfig, PUBLIC_PATHS,
+    Permissions, Role, RoleNames,
 };
 pub use serve::{ServeConfig, serve};
 pub use tls::{Tls, TlsError};
 
 /// All routes.
-pub fn router(broker: Broker, config: HttpConfig) -> Router {
-    Router::new()
+fn routes() -> Table {
+    Table::default()
         .route("/", get(health::greeting))
+        .route("/docs", get(openapi::page))
+        .route("/openapi.json", get(openapi::json))
         .route("/health", get(health::health))
         .route("/health/live", get(health::live))
         .route("/health/ready", get(health::ready))
@@ -90,6 +96,12 @@ pub fn router(broker: Broker, config: HttpConfig) -> Router {
         )
         .route("/api/v1/configure", post(queue::configure))
         .route("/api/v1/resources/queues/{queue}", delete(queue::delete))
+}
+
+/// The routes, and answers to what is none.
+pub fn router(broker: Broker, config: HttpConfig) -> Router {
+    routes()
+        .router
         .fallback(fallback::no_such_route)
         .method_not_allowed_fallback(fallback::wrong_method)
         .with_state(Arc::new(App::new(broker, config)))

@@ -12,6 +12,8 @@ mod payload;
 mod text;
 mod time;
 
+mod shape;
+
 mod ack;
 mod group;
 mod letter;
@@ -20,6 +22,7 @@ mod pop;
 mod push;
 mod queue;
 mod renew;
+mod server;
 mod trace;
 mod transact;
 
@@ -39,10 +42,17 @@ pub use message::{
     MessageOutcome, ModeEntry, QueueConfigEntry,
 };
 pub use payload::Payload;
-pub use pop::{AutopilotTerms, LaneLabel, PopHead, PopMessage, write_pop_end};
+pub use pop::{
+    AutopilotTerms, LaneLabel, PopAnswer, PopAnswerMessage, PopHead, PopMessage, PopRefusal, write_pop_end,
+};
 pub use push::{PushEntry, PushRequest, PushResult, PushStatus};
 pub use queue::{ConfigureAnswer, ConfigureRequest, DeleteQueueAnswer};
 pub use renew::{RenewAnswer, RenewRequest};
+pub use server::{
+    BackoffCount, CarrierEntry, Counted, CpuUse, DatabaseUse, Greeting, HealthAnswer, MemoryUse,
+    MetricsSummary, PeerEntry, ServerCount, SharedState, StatusAnswer, StoreEntry, TransportCount,
+    WaiterCount,
+};
 pub use text::write_text;
 pub use time::{Millis, write_micros};
 pub use trace::{

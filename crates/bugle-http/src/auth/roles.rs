@@ -10,6 +10,11 @@ use bytes::Bytes;
 use http::Method;
 use http::request::Parts;
 
+/// Paths that need no credentials unless a setting says otherwise, as [`listed`] reads them: what tells of the server and
+/// of its API, and nothing of messages.
+pub const PUBLIC_PATHS: [&str; 7] =
+    ["/", "/health", "/health/", "/metrics", "/metrics/", "/docs", "/openapi.json"];
+
 /// What somebody is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {

@@ -25,11 +25,11 @@ use crate::listing::{body_name, body_time, name, page, pagination, time};
 use crate::query::Query;
 use crate::routes::pop::bad_path;
 
-const DEFAULT_LIMIT: usize = 100;
-const MAX_LIMIT: usize = 1000;
+pub(crate) const DEFAULT_LIMIT: usize = 100;
+pub(crate) const MAX_LIMIT: usize = 1000;
 /// Letters that one redrive looks at unless it says otherwise, and at most.
-const DEFAULT_REDRIVE: usize = 1000;
-const MAX_REDRIVE: usize = 10_000;
+pub(crate) const DEFAULT_REDRIVE: usize = 1000;
+pub(crate) const MAX_REDRIVE: usize = 10_000;
 
 pub(crate) async fn list(
     State(app): State<Arc<App>>,

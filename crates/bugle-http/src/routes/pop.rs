@@ -6,16 +6,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Body;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use bugle_broker::{PopAnswer, PopRequest, PopTarget, Refused, check_name};
+use bugle_wire::PopRefusal;
 use http::{HeaderName, HeaderValue, StatusCode};
 
 use crate::app::App;
 use crate::delivery::delivered;
-use crate::error::{Failure, json_body};
+use crate::error::{Failure, json, json_body};
 use crate::pieces::Pieces;
 use crate::query::Query;
 
@@ -71,8 +71,8 @@ pub(crate) async fn by_filter(
     match filter_request(&app, query)? {
         Some(request) => pop(&app, request).await,
         None => {
-            let body = r#"{"success":false,"error":"namespace or task is required","messages":[]}"#;
-            Ok(json_body(StatusCode::BAD_REQUEST, Body::from(body)))
+            let refusal = PopRefusal { success: false, error: "namespace or task is required", messages: [] };
+            Ok(json(StatusCode::BAD_REQUEST, &refusal))
         }
     }
 }

@@ -15,6 +15,8 @@ mod bytes;
 #[cfg(test)]
 mod command;
 #[cfg(test)]
+mod contract;
+#[cfg(test)]
 mod dead_letters;
 #[cfg(test)]
 mod delays;

@@ -1,6 +1,7 @@
 //! Starts the server on an engine and talks to it.
 
 mod client;
+pub(crate) mod contract;
 mod datagrams;
 mod metrics;
 mod own_postgres;
