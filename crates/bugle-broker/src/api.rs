@@ -1,6 +1,7 @@
 //! What callers ask of the broker and what they get back: plain data, no HTTP, no SQL.
 
 mod groups;
+mod history;
 mod letters;
 mod messages;
 
@@ -13,6 +14,10 @@ use uuid::Uuid;
 use bugle_store::{Group, LaneId, LeaseId, Message, Offset, QueueOptions, Timestamp, Unavailable};
 
 pub use groups::{GroupDeleted, GroupPartition, GroupQueue, SeekTo, Sought};
+pub use history::{
+    GaugeLooks, Gauges, History, HistoryQuery, Looks, QueueCounts, QueuePoint, ServerCounts, ServerHistory,
+    ServerPoint, Vitals,
+};
 pub use letters::{Letter, LetterQuery, Redrive, RedriveCursor, Redriven, Replay, Replayed};
 pub use messages::{
     GroupView, MessageList, MessageQuery, MessageStatus, MessageView, NewTrace, ReadMode, TraceView,

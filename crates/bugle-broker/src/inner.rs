@@ -24,6 +24,7 @@ use crate::dispatch::{Intake, Limit};
 use crate::floor::Floor;
 use crate::health::StoreHealth;
 use crate::hearing::Look;
+use crate::history::Book;
 use crate::lanes::{LaneState, Lanes};
 use crate::meters::Meters;
 use crate::news::News;
@@ -56,6 +57,7 @@ pub(crate) struct Inner {
     pub(crate) health: Mutex<StoreHealth>,
     pub(crate) recovering: AtomicBool,
     pub(crate) meters: Meters,
+    pub(crate) book: Book,
     pub(crate) bell: Bell<News>,
     pub(crate) floor: Floor,
     /// Calls for a fresh catalog since the one that is running began.
@@ -76,6 +78,7 @@ impl Inner {
     pub(crate) async fn open(
         engine: Arc<dyn Engine>,
         config: BrokerConfig,
+        name: &str,
         bell: Bell<News>,
     ) -> Result<Arc<Self>, Unavailable> {
         let catalog = Catalog::open(engine.clone()).await?;
@@ -96,6 +99,7 @@ impl Inner {
             health: Mutex::default(),
             recovering: AtomicBool::new(false),
             meters: Meters::default(),
+            book: Book::new(&config, name),
             bell,
             floor: Floor::new(config.floor, engine.now().earliest),
             refreshes: AtomicUsize::new(0),

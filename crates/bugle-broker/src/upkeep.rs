@@ -90,6 +90,10 @@ impl Inner {
             loop {
                 let step = self.watch(self.engine.expire(what, EXPIRE_STEP).await)?;
                 removed += step;
+                if step > 0 && matches!(what, Expire::Lanes(_)) {
+                    self.meters.lanes_deleted.add(step);
+                    self.meters.stir();
+                }
                 if step < EXPIRE_STEP as u64 {
                     break;
                 }
@@ -111,6 +115,7 @@ impl Inner {
         for ((queue, rule, before), lanes) in due.iter().zip(first) {
             let trimmed = self.trim_queue(queue, *rule, *before, lanes, limit).await?;
             removed += trimmed.removed;
+            self.count_removed(queue, *rule, trimmed.removed);
             if *rule == Rule::Consumed {
                 self.meters.queues.set_overdue(queue.id, trimmed.kept);
             }

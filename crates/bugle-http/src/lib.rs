@@ -27,6 +27,7 @@ mod delivery;
 mod sample;
 
 mod families;
+mod series;
 
 mod routes;
 mod serve;
@@ -39,7 +40,8 @@ use bugle_broker::Broker;
 
 use app::App;
 use routes::{
-    ack, dlq, fallback, groups, health, lease, messages, metrics, pop, push, queue, traces, transaction,
+    ack, analytics, dlq, fallback, groups, health, lease, messages, metrics, pop, push, queue, status,
+    traces, transaction,
 };
 
 pub use app::HttpConfig;
@@ -47,6 +49,7 @@ pub use auth::{
     ApiKeys, AuthError, Gate, GateConfig, JwksConfig, JwksSource, JwtAlgorithm, JwtConfig, Permissions, Role,
     RoleNames,
 };
+pub use process::vitals;
 pub use serve::{ServeConfig, serve};
 pub use tls::{Tls, TlsError};
 
@@ -88,6 +91,14 @@ pub fn router(broker: Broker, config: HttpConfig) -> Router {
             "/api/v1/consumer-groups/{group}/queues/{queue}/partitions/{partition}/seek",
             post(groups::seek_partition),
         )
+        .route("/api/v1/status", get(status::status))
+        .route("/api/v1/status/analytics", get(status::analytics))
+        .route("/api/v1/analytics/system-metrics", get(analytics::system_metrics))
+        .route("/api/v1/analytics/worker-metrics", get(analytics::worker_metrics))
+        .route("/api/v1/analytics/queue-lag", get(analytics::queue_lag))
+        .route("/api/v1/analytics/queue-ops", get(analytics::queue_ops))
+        .route("/api/v1/analytics/queue-parked-replicas", get(analytics::parked))
+        .route("/api/v1/analytics/retention", get(analytics::retention))
         .route("/api/v1/configure", post(queue::configure))
         .route("/api/v1/resources/queues/{queue}", delete(queue::delete))
         .fallback(fallback::no_such_route)

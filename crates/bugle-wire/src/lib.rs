@@ -14,6 +14,7 @@ mod time;
 
 mod ack;
 mod group;
+mod history;
 mod letter;
 mod message;
 mod pop;
@@ -30,6 +31,10 @@ pub use group::{
     DeleteGroupAnswer, GroupPartitionEntry, GroupQueueEntry, SeekAnswer, SeekPartitionAnswer, SeekRequest,
     SubscriptionAnswer, SubscriptionRequest,
 };
+pub use history::{
+    AnalyticsAnswer, AnalyticsPoint, BucketRange, LagEntry, OpsAnswer, OpsPoint, ParkedAnswer, ParkedPoint,
+    RemovalAnswer, RemovalCounts, RemovalPoint, Replica, ThroughputPoint, WorkerPoint,
+};
 pub use letter::{
     LetterCount, LetterEntry, LetterList, Pagination, RedriveAnswer, RedriveDestination, RedriveFilter,
     RedriveRequest, ReplayAnswer, ReplayRequest,
@@ -44,7 +49,7 @@ pub use push::{PushEntry, PushRequest, PushResult, PushStatus};
 pub use queue::{ConfigureAnswer, ConfigureRequest, DeleteQueueAnswer};
 pub use renew::{RenewAnswer, RenewRequest};
 pub use text::write_text;
-pub use time::{Millis, write_micros};
+pub use time::{Millis, Seconds, write_micros};
 pub use trace::{
     NamedTrace, NoSuccess, TraceEntry, TraceList, TraceNameEntry, TraceNameList, TraceRecorded, TraceRequest,
 };

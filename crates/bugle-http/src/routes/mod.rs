@@ -1,6 +1,7 @@
 //! One file per noun; each handler is read, check, ask, answer.
 
 pub(crate) mod ack;
+pub(crate) mod analytics;
 pub(crate) mod dlq;
 pub(crate) mod fallback;
 pub(crate) mod groups;
@@ -11,5 +12,6 @@ pub(crate) mod metrics;
 pub(crate) mod pop;
 pub(crate) mod push;
 pub(crate) mod queue;
+pub(crate) mod status;
 pub(crate) mod traces;
 pub(crate) mod transaction;
