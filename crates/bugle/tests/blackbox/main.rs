@@ -49,6 +49,8 @@ mod retry;
 #[cfg(test)]
 mod servers;
 #[cfg(test)]
+mod stats;
+#[cfg(test)]
 mod traces;
 #[cfg(test)]
 mod transactions;
