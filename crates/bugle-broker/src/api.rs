@@ -4,6 +4,7 @@ mod groups;
 mod history;
 mod letters;
 mod messages;
+mod stats;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +22,10 @@ pub use history::{
 pub use letters::{Letter, LetterQuery, Redrive, RedriveCursor, Redriven, Replay, Replayed};
 pub use messages::{
     GroupView, MessageList, MessageQuery, MessageStatus, MessageView, NewTrace, ReadMode, TraceView,
+};
+pub use stats::{
+    Depth, Family, GroupState, GroupStats, LaggingPartition, MessageCounts, Overview, PartitionStats,
+    QueueDetail, QueueFilter, QueueStats, RankedPartition, Spread, Throughput, Totals,
 };
 
 /// Why a whole request was turned down. Nothing was changed, except after `Unavailable`, when nothing is known.

@@ -30,6 +30,7 @@ use crate::meters::Meters;
 use crate::news::News;
 use crate::pop::PopJob;
 use crate::room::Rooms;
+use crate::stats::StatsMemory;
 use crate::waiting::{Channels, TimerKey};
 
 /// Segments read in one call for the sake of single messages.
@@ -58,6 +59,7 @@ pub(crate) struct Inner {
     pub(crate) recovering: AtomicBool,
     pub(crate) meters: Meters,
     pub(crate) book: Book,
+    pub(crate) stats: StatsMemory,
     pub(crate) bell: Bell<News>,
     pub(crate) floor: Floor,
     /// Calls for a fresh catalog since the one that is running began.
@@ -100,6 +102,7 @@ impl Inner {
             recovering: AtomicBool::new(false),
             meters: Meters::default(),
             book: Book::new(&config, name),
+            stats: StatsMemory::default(),
             bell,
             floor: Floor::new(config.floor, engine.now().earliest),
             refreshes: AtomicUsize::new(0),

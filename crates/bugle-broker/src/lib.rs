@@ -35,6 +35,7 @@ mod push;
 mod queues;
 mod redrive;
 mod room;
+mod stats;
 mod traces;
 mod transact;
 mod upkeep;
@@ -54,6 +55,10 @@ pub use api::{
     ReadMode, Redrive, RedriveCursor, Redriven, Refused, Renewed, Replay, Replayed, SeekTo, ServerCounts,
     ServerHistory, ServerPoint, Sought, TraceView, Transacted, Vitals,
 };
+pub use api::{
+    Depth, Family, GroupState, GroupStats, LaggingPartition, MessageCounts, Overview, PartitionStats,
+    QueueDetail, QueueFilter, QueueStats, RankedPartition, Spread, Throughput, Totals,
+};
 pub use config::{BrokerConfig, EncryptionKey, FloorConfig};
 pub use meters::{
     ClaimReading, FloorReading, HistogramReading, PendingReading, QueueReading, Reading, StoreReading,
@@ -61,6 +66,7 @@ pub use meters::{
 };
 pub use operators::read_time;
 pub use pop::Receipt;
+pub use stats::PartitionPage;
 
 use inner::Inner;
 
@@ -262,6 +268,11 @@ impl Broker {
     /// What happened when, as far as servers have told it and this one knows.
     pub async fn history(&self, query: &HistoryQuery) -> Result<History, Refused> {
         self.0.history(query).await
+    }
+
+    /// What the store's database tells of itself: sections by name, each a JSON text. Empty where there is none.
+    pub async fn internals(&self) -> Result<Vec<(String, String)>, Refused> {
+        self.0.watch(self.0.engine.internals().await)
     }
 
     /// The present by the store's clock.

@@ -98,6 +98,9 @@ pub(crate) struct Meters {
     /// Pops that got nothing, and acknowledgements that were refused one by one.
     pub(crate) pop_empty: Count,
     pub(crate) ack_failed: Count,
+    /// Messages stored, and messages that groups are done with.
+    pub(crate) ingested: Count,
+    pub(crate) processed: Count,
     /// Dead letters made, and sent back.
     pub(crate) dead_lettered: Count,
     pub(crate) redriven: Count,
@@ -129,8 +132,6 @@ pub(crate) struct Meters {
 
     pub(crate) store_calls: Count,
     pub(crate) store_errors: Count,
-    /// Idle lanes that were collected.
-    pub(crate) lanes_deleted: Count,
     pub(crate) queues: QueueMeters,
     /// Whoever writes the history sleeps until something is counted.
     still: AtomicBool,

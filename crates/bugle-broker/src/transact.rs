@@ -120,6 +120,7 @@ impl Inner {
                         }
                         self.meters.queues.of(settlings[i].channel.queue).acked.add(computed[i].acked());
                         if let Some(next) = computed[i].next.clone() {
+                            self.consumed(settlings[i].cursor.as_ref(), &next);
                             self.cursor_changed(&settlings[i].channel, &settlings[i].lane, next);
                         }
                     }

@@ -172,7 +172,7 @@ pub(crate) fn work(history: &History, at: Timestamp, sum: &Together) -> WorkerPo
         dlq_count: counts.dead_lettered,
         refused: counts.push_refused + counts.pop_refused + counts.ack_refused + counts.transactions_refused,
         partitions_created: traffic.lanes_created,
-        partitions_deleted: counts.lanes_deleted,
+        partitions_deleted: traffic.lanes_deleted,
     }
 }
 

@@ -107,7 +107,7 @@ pub struct AnalyticsPoint {
 /// One queue in one bucket of `/api/v1/analytics/queue-lag`.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct LagEntry<'a> {
+pub struct QueueLagEntry<'a> {
     /// The queue.
     pub queue_name: &'a str,
     /// Messages delivered.
@@ -152,6 +152,8 @@ pub struct OpsPoint<'a> {
     pub ack_failed: u64,
     pub transactions: u64,
     pub partitions_created: u64,
+    pub partitions_deleted: u64,
+    pub partition_count: u64,
     pub avg_lag_ms: f64,
     pub max_lag_ms: f64,
     pub push_per_second: f64,

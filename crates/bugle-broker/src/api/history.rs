@@ -100,6 +100,8 @@ numbers! {
             evicted,
             /// Times that messages were removed.
             removals,
+            /// Idle partitions that were collected.
+            lanes_deleted,
         }
     }
 }
@@ -145,8 +147,6 @@ numbers! {
             store_calls,
             /// Of those: without an answer.
             store_errors,
-            /// Idle partitions that were collected.
-            lanes_deleted,
             /// Processor time of the process outside of the kernel, in microseconds.
             user_us,
             /// Processor time of the process in the kernel, in microseconds.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use bugle_store::{Lane, LaneId, Offset, Page, Position, Read, Segment, Timestamp};
+use bugle_store::{Lane, LaneId, Offset, Position, QueueId, Read, Segment, Timestamp};
 
 use crate::api::{History, HistoryQuery, Refused};
 use crate::inner::Inner;
@@ -131,17 +131,13 @@ impl Inner {
     }
 
     /// Lanes of servers that have written since.
-    async fn history_lanes(
-        &self,
-        queue: bugle_store::QueueId,
-        since: Timestamp,
-    ) -> Result<Vec<Lane>, Refused> {
-        let (mut found, mut offset) = (Vec::new(), 0);
-        while offset < MAX_LANES {
-            let page = Page { offset, limit: LANE_PAGE };
-            let lanes = self.watch(self.engine.lanes(queue, page).await)?;
-            offset += lanes.len();
+    async fn history_lanes(&self, queue: QueueId, since: Timestamp) -> Result<Vec<Lane>, Refused> {
+        let (mut found, mut looked, mut after) = (Vec::new(), 0, None);
+        while looked < MAX_LANES {
+            let lanes = self.watch(self.engine.lanes(queue, after, LANE_PAGE).await)?;
+            looked += lanes.len();
             let last = lanes.len() < LANE_PAGE;
+            after = lanes.last().map(|lane| lane.name.clone());
             found.extend(lanes.into_iter().filter(|lane| lane.head > lane.tail && lane.written_at >= since));
             if last {
                 break;

@@ -194,7 +194,6 @@ impl Inner {
             redriven: meters.redriven.get(),
             store_calls: meters.store_calls.get(),
             store_errors: meters.store_errors.get(),
-            lanes_deleted: meters.lanes_deleted.get(),
             user_us: 0,
             system_us: 0,
         }

@@ -28,6 +28,7 @@ pub(crate) struct QueueMeter {
     pub(crate) dead: Count,
     pub(crate) transactions: Count,
     pub(crate) lanes_created: Count,
+    pub(crate) lanes_deleted: Count,
     pub(crate) retained: Count,
     pub(crate) completed: Count,
     pub(crate) evicted: Count,
@@ -142,6 +143,7 @@ impl QueueMeter {
             completed: self.completed.get(),
             evicted: self.evicted.get(),
             removals: self.removals.get(),
+            lanes_deleted: self.lanes_deleted.get(),
         }
     }
 

@@ -58,6 +58,7 @@ impl Inner {
                 open.claimed.push((plan.channel.clone(), plan.lane.id));
             } else {
                 meter.auto_acked.add(messages.len() as u64);
+                self.meters.processed.add(messages.len() as u64);
             }
             open.messages = open.messages.saturating_sub(messages.len() as u64);
             open.answer.lanes.push(PoppedLane {

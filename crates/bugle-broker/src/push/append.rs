@@ -254,6 +254,7 @@ impl Inner {
         };
         self.lanes.remember(&work.lane, stored);
         self.lane_committed(&work.lane);
+        self.meters.ingested.add(u64::from(count));
         let meter = self.meters.queues.of(work.lane.queue);
         meter.pushed.add(u64::from(count));
         if work.turn.is_some() {

@@ -1,14 +1,14 @@
 //! `/api/v1/analytics/…`: series by server and by queue, and what the engine tells of itself.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use axum::extract::{RawQuery, State};
 use axum::response::Response;
-use bugle_broker::{History, HistoryQuery, Looks, QueueCounts, ServerHistory, ServerPoint};
+use bugle_broker::{History, HistoryQuery, Looks, QueueCounts, QueueFilter, ServerHistory, ServerPoint};
 use bugle_store::Timestamp;
 use bugle_wire::{
-    LagEntry, Millis, OpsAnswer, OpsPoint, ParkedAnswer, ParkedPoint, RemovalAnswer, RemovalCounts,
+    Millis, OpsAnswer, OpsPoint, ParkedAnswer, ParkedPoint, QueueLagEntry, RemovalAnswer, RemovalCounts,
     RemovalPoint, Replica, Seconds, WorkerPoint,
 };
 use http::StatusCode;
@@ -108,6 +108,7 @@ pub(crate) async fn worker_metrics(
             "totalDbErrors": counts.store_errors,
             "totalAckFailed": counts.ack_failed,
             "totalDlq": counts.dead_lettered,
+            "pendingMessages": app.broker.totals(&QueueFilter::default()).await?.messages.pending,
         },
         "truncated": history.truncated,
     });
@@ -162,8 +163,8 @@ pub(crate) async fn queue_lag(
     let history = read(&app, query, true).await?;
     let points = history.by_queue();
     let delivered = points.iter().filter(|(_, _, counts)| counts.popped > 0);
-    let entries: Vec<LagEntry<'_>> = delivered
-        .map(|(at, queue, counts)| LagEntry {
+    let entries: Vec<QueueLagEntry<'_>> = delivered
+        .map(|(at, queue, counts)| QueueLagEntry {
             queue_name: queue,
             pop_count: counts.popped,
             avg_lag_ms: mean_lag(counts),
@@ -180,10 +181,19 @@ pub(crate) async fn queue_ops(
 ) -> Result<Response, Failure> {
     let history = read(&app, query, true).await?;
     let points = history.by_queue();
+    let present = app.broker.queue_stats(&QueueFilter::default()).await?;
+    let mut partitions: HashMap<&str, u64> = present.iter().map(|q| (&*q.queue.name, q.partitions)).collect();
     let mut queues: Vec<&str> = points.iter().map(|(_, queue, _)| &**queue).collect();
     queues.sort_unstable();
     queues.dedup();
-    let series = points.iter().map(|(at, queue, counts)| ops(&history, *at, queue, counts)).collect();
+    // From now backwards: what was made later was not there, and what was collected later was.
+    let mut series: Vec<OpsPoint<'_>> = Vec::with_capacity(points.len());
+    for (at, queue, counts) in points.iter().rev() {
+        let count = partitions.entry(queue).or_default();
+        series.push(OpsPoint { partition_count: *count, ..ops(&history, *at, queue, counts) });
+        *count = (*count + counts.lanes_deleted).saturating_sub(counts.lanes_created);
+    }
+    series.reverse();
     let (time_range, bucket_minutes) = (time_range(&history), bucket_minutes(&history));
     let body = OpsAnswer { time_range, bucket_minutes, series, queues, truncated: history.truncated };
     Ok(answer(StatusCode::OK, &body))
@@ -203,6 +213,8 @@ fn ops<'a>(history: &History, at: Timestamp, queue: &'a str, counts: &QueueCount
         ack_failed: counts.ack_failed,
         transactions: counts.transactions,
         partitions_created: counts.lanes_created,
+        partitions_deleted: counts.lanes_deleted,
+        partition_count: 0,
         avg_lag_ms: mean_lag(counts),
         max_lag_ms: round(millis(counts.lag_max_us)),
         push_per_second: per_second(counts.pushed),
@@ -269,4 +281,32 @@ fn removed(counts: &QueueCounts) -> RemovalCounts {
         total_msgs: counts.retained + counts.completed + counts.evicted,
         event_count: counts.removals,
     }
+}
+
+/// What the store's database tells of itself; on an engine without one the same sections, empty.
+pub(crate) async fn postgres_stats(State(app): State<Arc<App>>) -> Result<Response, Failure> {
+    let mut body = json!({
+        "timestamp": Millis(app.broker.now().latest.0),
+        "database": {},
+        "databaseCache": {},
+        "tableCache": [],
+        "indexCache": [],
+        "cacheSummary": { "tables": {}, "indexes": {} },
+        "deadTuples": [],
+        "hotUpdates": [],
+        "activeQueries": [],
+        "autovacuumStatus": [],
+        "bufferConfig": {},
+        "bufferUsage": {},
+        "tableSizes": [],
+    });
+    for (name, text) in app.broker.internals().await? {
+        match serde_json::from_str(&text) {
+            Ok(section) => body[name] = section,
+            Err(error) => {
+                tracing::warn!(%error, name, "a section of the database's statistics cannot be read")
+            }
+        }
+    }
+    Ok(answer(StatusCode::OK, &body))
 }

@@ -25,6 +25,8 @@ mod fairness;
 #[cfg(test)]
 mod groups;
 #[cfg(test)]
+mod history;
+#[cfg(test)]
 mod lanes;
 #[cfg(test)]
 mod leases;
@@ -48,6 +50,8 @@ mod retention;
 mod retry;
 #[cfg(test)]
 mod servers;
+#[cfg(test)]
+mod stats;
 #[cfg(test)]
 mod traces;
 #[cfg(test)]
