@@ -1,8 +1,10 @@
 //! What callers ask of the broker and what they get back: plain data, no HTTP, no SQL.
 
 mod groups;
+mod history;
 mod letters;
 mod messages;
+mod stats;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,9 +15,17 @@ use uuid::Uuid;
 use bugle_store::{Group, LaneId, LeaseId, Message, Offset, QueueOptions, Timestamp, Unavailable};
 
 pub use groups::{GroupDeleted, GroupPartition, GroupQueue, SeekTo, Sought};
+pub use history::{
+    GaugeLooks, Gauges, History, HistoryQuery, Looks, QueueCounts, QueuePoint, ServerCounts, ServerHistory,
+    ServerPoint, Vitals,
+};
 pub use letters::{Letter, LetterQuery, Redrive, RedriveCursor, Redriven, Replay, Replayed};
 pub use messages::{
     GroupView, MessageList, MessageQuery, MessageStatus, MessageView, NewTrace, ReadMode, TraceView,
+};
+pub use stats::{
+    Depth, Family, GroupState, GroupStats, LaggingPartition, MessageCounts, Overview, PartitionStats,
+    QueueDetail, QueueFilter, QueueStats, RankedPartition, Spread, Throughput, Totals,
 };
 
 /// Why a whole request was turned down. Nothing was changed, except after `Unavailable`, when nothing is known.

@@ -24,11 +24,13 @@ use crate::dispatch::{Intake, Limit};
 use crate::floor::Floor;
 use crate::health::StoreHealth;
 use crate::hearing::Look;
+use crate::history::Book;
 use crate::lanes::{LaneState, Lanes};
 use crate::meters::Meters;
 use crate::news::News;
 use crate::pop::PopJob;
 use crate::room::Rooms;
+use crate::stats::StatsMemory;
 use crate::waiting::{Channels, TimerKey};
 
 /// Segments read in one call for the sake of single messages.
@@ -56,6 +58,8 @@ pub(crate) struct Inner {
     pub(crate) health: Mutex<StoreHealth>,
     pub(crate) recovering: AtomicBool,
     pub(crate) meters: Meters,
+    pub(crate) book: Book,
+    pub(crate) stats: StatsMemory,
     pub(crate) bell: Bell<News>,
     pub(crate) floor: Floor,
     /// Calls for a fresh catalog since the one that is running began.
@@ -76,6 +80,7 @@ impl Inner {
     pub(crate) async fn open(
         engine: Arc<dyn Engine>,
         config: BrokerConfig,
+        name: &str,
         bell: Bell<News>,
     ) -> Result<Arc<Self>, Unavailable> {
         let catalog = Catalog::open(engine.clone()).await?;
@@ -96,6 +101,8 @@ impl Inner {
             health: Mutex::default(),
             recovering: AtomicBool::new(false),
             meters: Meters::default(),
+            book: Book::new(&config, name),
+            stats: StatsMemory::default(),
             bell,
             floor: Floor::new(config.floor, engine.now().earliest),
             refreshes: AtomicUsize::new(0),

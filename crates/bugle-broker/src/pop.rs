@@ -24,6 +24,7 @@ use bugle_store::{Group, LaneId, LeaseId, Queue, Timestamp};
 
 use crate::api::{PopAnswer, PopRequest, PopTarget, Refused};
 use crate::inner::Inner;
+use crate::is_system;
 use crate::meters::WakeSource;
 use crate::waiting::Interest;
 
@@ -77,7 +78,8 @@ impl PopTarget {
     fn wants(&self, queue: &Queue) -> bool {
         match self {
             Self::Filter { namespace, task } => {
-                namespace.as_ref().is_none_or(|n| *n == queue.namespace)
+                !is_system(&queue.name)
+                    && namespace.as_ref().is_none_or(|n| *n == queue.namespace)
                     && task.as_ref().is_none_or(|t| *t == queue.task)
             }
             _ => false,

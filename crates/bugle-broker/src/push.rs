@@ -151,7 +151,12 @@ impl Inner {
             let lanes = self.watch(self.engine.ensure_lanes(batch).await)?;
             for ((i, queue), lane) in missing.into_iter().zip(lanes) {
                 match lane {
-                    Ok(lane) => found[i] = Some((queue, self.learn_lane(&lane, WakeSource::Local))),
+                    Ok(lane) => {
+                        if lane.created_at == now && lane.head == 0 {
+                            self.meters.queues.of(queue.id).lanes_created.one();
+                        }
+                        found[i] = Some((queue, self.learn_lane(&lane, WakeSource::Local)));
+                    }
                     Err(LaneError::NoQueue) => self.forget_queue(queue.id),
                     Err(e @ LaneError::Collision(_)) => return Err(Refused::Conflict(e.to_string())),
                 }

@@ -113,6 +113,7 @@ impl Inner {
             }
         }
         let outcomes: Vec<Pushed> = outcomes.into_iter().flatten().collect();
+        self.meters.stir();
         self.meters.redriven.add(outcomes.iter().filter(|pushed| !pushed.duplicate).count() as u64);
         self.watch(self.engine.delete_dead_letters(letters).await)?;
         Ok(outcomes)

@@ -1,14 +1,16 @@
 //! Upkeep: retention, eviction and the collection of what is no longer used, in small steps.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-use bugle_store::{Aged, AgedLane, Expire, Load, Offset, Queue, Start, Timestamp, Trim};
+use bugle_store::{Aged, AgedLane, Expire, Load, Offset, Queue, QueueId, Start, Timestamp, Trim};
 
 use crate::api::Refused;
 use crate::inner::Inner;
+use crate::is_system;
 use crate::semantics::retention::{self, Rule};
 
 /// Lanes per step.
@@ -87,6 +89,9 @@ impl Inner {
         ];
         let mut removed = 0;
         for what in expiries.into_iter().flatten() {
+            let lanes =
+                if matches!(what, Expire::Lanes(_)) { self.lanes_by_queue().await? } else { Vec::new() };
+            let before = removed;
             loop {
                 let step = self.watch(self.engine.expire(what, EXPIRE_STEP).await)?;
                 removed += step;
@@ -94,8 +99,33 @@ impl Inner {
                     break;
                 }
             }
+            if removed > before && !lanes.is_empty() {
+                self.count_collected(&lanes, removed - before).await?;
+            }
         }
         Ok(removed)
+    }
+
+    /// Queues and how many lanes they have.
+    async fn lanes_by_queue(&self) -> Result<Vec<(QueueId, u64)>, Refused> {
+        let tallies = self.watch(self.engine.tallies(None, self.engine.now().earliest).await)?;
+        Ok(tallies.into_iter().map(|tally| (tally.queue, tally.lanes)).collect())
+    }
+
+    /// Count collected lanes by queue: a store says only how many there were in all, so by what is left. Lanes made or
+    /// collected elsewhere at the same moment may shift the count between queues, never beyond the sum.
+    async fn count_collected(&self, before: &[(QueueId, u64)], mut collected: u64) -> Result<(), Refused> {
+        let after: HashMap<QueueId, u64> = self.lanes_by_queue().await?.into_iter().collect();
+        for (queue, lanes) in before {
+            let gone = lanes.saturating_sub(after.get(queue).copied().unwrap_or(0)).min(collected);
+            let own = self.catalog.queue_by_id(*queue).is_some_and(|queue| is_system(&queue.name));
+            collected -= gone;
+            if gone > 0 && !own {
+                self.meters.queues.of(*queue).lanes_deleted.add(gone);
+                self.meters.stir();
+            }
+        }
+        Ok(())
     }
 
     /// Ask for all queues together, in one call however many there are; only those with old lanes cost more.
@@ -111,6 +141,7 @@ impl Inner {
         for ((queue, rule, before), lanes) in due.iter().zip(first) {
             let trimmed = self.trim_queue(queue, *rule, *before, lanes, limit).await?;
             removed += trimmed.removed;
+            self.count_removed(queue, *rule, trimmed.removed);
             if *rule == Rule::Consumed {
                 self.meters.queues.set_overdue(queue.id, trimmed.kept);
             }
@@ -203,7 +234,7 @@ fn report(what: &str, outcome: Result<u64, Refused>) {
 #[cfg(test)]
 mod tests {
     use bugle_store::{
-        Append, Catalog, Guard, LaneId, MemoryStore, NewLane, NewSegment, Page, QueueId, QueueOptions, Store,
+        Append, Catalog, Guard, LaneId, MemoryStore, NewLane, NewSegment, QueueId, QueueOptions, Store,
     };
 
     use super::*;
@@ -258,7 +289,7 @@ mod tests {
         let config = BrokerConfig { lane_retention: Duration::from_secs(100), ..BrokerConfig::default() };
         let broker = Broker::open(store.clone(), config).await.unwrap();
         let id = store.snapshot(None).await.unwrap().unwrap().queues[0].id;
-        let left = async || store.lanes(id, Page { offset: 0, limit: 9 }).await.unwrap().len();
+        let left = async || store.lanes(id, None, 9).await.unwrap().len();
         assert_eq!(broker.0.retain().await.unwrap(), 3);
         assert_eq!(left().await, lanes.len());
         assert_eq!(broker.0.expire().await.unwrap(), 3);

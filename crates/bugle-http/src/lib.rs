@@ -27,6 +27,7 @@ mod delivery;
 mod sample;
 
 mod families;
+mod series;
 
 mod routes;
 mod serve;
@@ -42,8 +43,10 @@ use bugle_broker::Broker;
 
 use app::App;
 use routes::{
-    ack, dlq, fallback, groups, health, lease, messages, metrics, pop, push, queue, traces, transaction,
+    ack, analytics, dlq, fallback, groups, health, lease, messages, metrics, pop, push, queue, status,
+    traces, transaction,
 };
+use routes::{group_list, queue_status, resources};
 use table::Table;
 
 pub use app::HttpConfig;
@@ -51,6 +54,7 @@ pub use auth::{
     ApiKeys, AuthError, Gate, GateConfig, JwksConfig, JwksSource, JwtAlgorithm, JwtConfig, PUBLIC_PATHS,
     Permissions, Role, RoleNames,
 };
+pub use process::vitals;
 pub use serve::{ServeConfig, serve};
 pub use tls::{Tls, TlsError};
 
@@ -86,6 +90,8 @@ fn routes() -> Table {
         .route("/api/v1/traces/names", get(traces::names))
         .route("/api/v1/traces/by-name/{name}", get(traces::by_name))
         .route("/api/v1/traces/{partition}/{transaction}", get(traces::of_message))
+        .route("/api/v1/consumer-groups", get(group_list::list))
+        .route("/api/v1/consumer-groups/lagging", get(group_list::lagging).delete(group_list::delete_lagging))
         .route("/api/v1/consumer-groups/{group}", get(groups::one).delete(groups::delete))
         .route("/api/v1/consumer-groups/{group}/subscription", post(groups::subscription))
         .route("/api/v1/consumer-groups/{group}/queues/{queue}", delete(groups::delete_on_queue))
@@ -94,8 +100,27 @@ fn routes() -> Table {
             "/api/v1/consumer-groups/{group}/queues/{queue}/partitions/{partition}/seek",
             post(groups::seek_partition),
         )
+        .route("/api/v1/status", get(status::status))
+        .route("/api/v1/status/analytics", get(status::analytics))
+        .route("/api/v1/analytics/system-metrics", get(analytics::system_metrics))
+        .route("/api/v1/analytics/worker-metrics", get(analytics::worker_metrics))
+        .route("/api/v1/analytics/queue-lag", get(analytics::queue_lag))
+        .route("/api/v1/analytics/queue-ops", get(analytics::queue_ops))
+        .route("/api/v1/analytics/queue-parked-replicas", get(analytics::parked))
+        .route("/api/v1/analytics/retention", get(analytics::retention))
+        .route("/api/v1/analytics/postgres-stats", get(analytics::postgres_stats))
         .route("/api/v1/configure", post(queue::configure))
-        .route("/api/v1/resources/queues/{queue}", delete(queue::delete))
+        .route("/api/v1/resources/queues/{queue}", get(resources::queue).delete(queue::delete))
+        .route("/api/v1/resources/queues", get(resources::queues))
+        .route("/api/v1/resources/queues/{queue}/depth", get(resources::depth))
+        .route("/api/v1/resources/partitions", get(resources::partitions))
+        .route("/api/v1/resources/namespaces", get(resources::namespaces))
+        .route("/api/v1/resources/tasks", get(resources::tasks))
+        .route("/api/v1/resources/overview", get(resources::overview))
+        .route("/api/v1/stats/refresh", post(resources::refresh))
+        .route("/api/v1/status/queues", get(queue_status::list))
+        .route("/api/v1/status/queues/{queue}", get(queue_status::one))
+        .route("/api/v1/status/queues/{queue}/messages", get(queue_status::messages))
 }
 
 /// The routes, and answers to what is none.

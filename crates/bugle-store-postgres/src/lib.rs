@@ -14,6 +14,7 @@ mod find;
 #[cfg(test)]
 mod fixture;
 mod group;
+mod internals;
 mod lane;
 mod load;
 mod options;
@@ -29,6 +30,7 @@ mod sql;
 mod store;
 mod survey;
 mod swap;
+mod tally;
 mod trace;
 
 pub use options::{Extras, OpenError, PostgresOptions};

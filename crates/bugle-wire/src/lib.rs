@@ -16,12 +16,16 @@ mod shape;
 
 mod ack;
 mod group;
+mod group_list;
+mod history;
 mod letter;
 mod message;
 mod pop;
 mod push;
 mod queue;
+mod queue_status;
 mod renew;
+mod resource;
 mod server;
 mod trace;
 mod transact;
@@ -32,6 +36,11 @@ pub use field::{Field, List, Object, Raw, Text};
 pub use group::{
     DeleteGroupAnswer, GroupPartitionEntry, GroupQueueEntry, SeekAnswer, SeekPartitionAnswer, SeekRequest,
     SubscriptionAnswer, SubscriptionRequest,
+};
+pub use group_list::{GroupEntry, LaggingEntry};
+pub use history::{
+    AnalyticsAnswer, AnalyticsPoint, BucketRange, OpsAnswer, OpsPoint, ParkedAnswer, ParkedPoint,
+    QueueLagEntry, RemovalAnswer, RemovalCounts, RemovalPoint, Replica, ThroughputPoint, WorkerPoint,
 };
 pub use letter::{
     LetterCount, LetterEntry, LetterList, Pagination, RedriveAnswer, RedriveDestination, RedriveFilter,
@@ -47,14 +56,24 @@ pub use pop::{
 };
 pub use push::{PushEntry, PushRequest, PushResult, PushStatus};
 pub use queue::{ConfigureAnswer, ConfigureRequest, DeleteQueueAnswer};
+pub use queue_status::{
+    ConsumedEntry, PartitionStatusEntry, QueueStatusAnswer, QueueStatusEntry, StatusConfigEntry,
+    StatusMessageEntry, TotalsEntry,
+};
 pub use renew::{RenewAnswer, RenewRequest};
+pub use resource::{
+    CleanedEntry, CountsEntry, DepthAnswer, FamilyCounts, FamilyEntry, LagEntry, NamespaceEntry,
+    NamespacesAnswer, OverviewAnswer, PartitionDepth, PartitionEntry, QueueDetailAnswer, QueueEntry,
+    QueueListAnswer, RankedEntry, RankingAnswer, RefreshAnswer, RefreshedEntry, ShortCounts, SpreadEntry,
+    StoredEntry, TaskEntry, TasksAnswer, ThroughputEntry,
+};
 pub use server::{
     BackoffCount, CarrierEntry, Counted, CpuUse, DatabaseUse, Greeting, HealthAnswer, MemoryUse,
     MetricsSummary, PeerEntry, ServerCount, SharedState, StatusAnswer, StoreEntry, TransportCount,
     WaiterCount,
 };
 pub use text::write_text;
-pub use time::{Millis, write_micros};
+pub use time::{Millis, Seconds, write_micros};
 pub use trace::{
     NamedTrace, NoSuccess, TraceEntry, TraceList, TraceNameEntry, TraceNameList, TraceRecorded, TraceRequest,
 };

@@ -12,12 +12,13 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use bugle_store::{
-    DeadLetterFilter, Group, Lane, LaneId, Load, Offset, Page, Position, QUEUE_MODE, Queue, Read, Segment,
+    DeadLetterFilter, Group, Lane, LaneId, Load, Offset, Position, QUEUE_MODE, Queue, Read, Segment,
     Timestamp,
 };
 
 use crate::api::{MessageList, MessageQuery, MessageView, ReadMode, Refused};
 use crate::inner::Inner;
+use crate::is_system;
 use crate::semantics::status::Reader;
 
 use super::Sighting;
@@ -90,7 +91,8 @@ impl Inner {
         }
         let fits = |wanted: &Option<Arc<str>>, name: &Arc<str>| wanted.as_ref().is_none_or(|w| w == name);
         self.catalog.queues_where(|queue| {
-            fits(&query.queue, &queue.name)
+            !is_system(&queue.name)
+                && fits(&query.queue, &queue.name)
                 && fits(&query.namespace, &queue.namespace)
                 && fits(&query.task, &queue.task)
         })
@@ -117,18 +119,15 @@ impl Inner {
         let mut listed = Vec::new();
         let mut looked = 0;
         for queue in queues {
-            let mut offset = 0;
+            let mut after: Option<Arc<str>> = None;
             loop {
                 let lanes = match &query.partition {
                     Some(name) => self.lane_named(queue, name).await?,
-                    None => {
-                        let page = Page { offset, limit: LANE_PAGE };
-                        self.watch(self.engine.lanes(queue.id, page).await)?
-                    }
+                    None => self.watch(self.engine.lanes(queue.id, after, LANE_PAGE).await)?,
                 };
                 let last = query.partition.is_some() || lanes.len() < LANE_PAGE;
                 looked += lanes.len().max(1);
-                offset += lanes.len();
+                after = lanes.last().map(|lane| lane.name.clone());
                 let recent =
                     lanes.into_iter().filter(|lane| lane.head > lane.tail && lane.written_at >= from);
                 listed.extend(recent.map(|lane| Listed {

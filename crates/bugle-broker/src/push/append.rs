@@ -159,6 +159,9 @@ impl Inner {
     /// Lanes that every message is already in. Where others write to the store too, memory cannot know that the lane was
     /// deleted meanwhile, and a duplicate of something deleted would be a lost message.
     async fn finish_known(self: &Arc<Self>, known: Vec<Work>) {
+        for work in &known {
+            self.meters.queues.of(work.lane.queue).push_requests.add(work.jobs.len() as u64);
+        }
         if known.is_empty() || self.engine.exclusive() {
             return known.into_iter().for_each(|work| self.finish(work));
         }
@@ -252,7 +255,12 @@ impl Inner {
         };
         self.lanes.remember(&work.lane, stored);
         self.lane_committed(&work.lane);
-        self.meters.queues.of(work.lane.queue).pushed.add(u64::from(count));
+        self.meters.ingested.add(u64::from(count));
+        let meter = self.meters.queues.of(work.lane.queue);
+        meter.pushed.add(u64::from(count));
+        if work.turn.is_some() {
+            meter.push_requests.add(work.jobs.len() as u64);
+        }
     }
 
     /// Answer a lane's jobs and start it again if more waits.

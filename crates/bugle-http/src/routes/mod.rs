@@ -1,8 +1,10 @@
 //! One file per noun; each handler is read, check, ask, answer.
 
 pub(crate) mod ack;
+pub(crate) mod analytics;
 pub(crate) mod dlq;
 pub(crate) mod fallback;
+pub(crate) mod group_list;
 pub(crate) mod groups;
 pub(crate) mod health;
 pub(crate) mod lease;
@@ -11,5 +13,8 @@ pub(crate) mod metrics;
 pub(crate) mod pop;
 pub(crate) mod push;
 pub(crate) mod queue;
+pub(crate) mod queue_status;
+pub(crate) mod resources;
+pub(crate) mod status;
 pub(crate) mod traces;
 pub(crate) mod transaction;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, RawQuery, State};
 use axum::response::{IntoResponse, Response};
-use bugle_broker::{PopAnswer, PopRequest, PopTarget, Refused, check_name};
+use bugle_broker::{PopAnswer, PopRequest, PopTarget, Refused, check_name, check_queue};
 use bugle_wire::PopRefusal;
 use http::{HeaderName, HeaderValue, StatusCode};
 
@@ -41,7 +41,7 @@ fn lane_request(
     query: Option<String>,
 ) -> Result<Arc<PopRequest>, Failure> {
     let Path((queue, partition)) = path.map_err(|e| bad_path(&e))?;
-    let target = PopTarget::Lane { queue: name("queue", &queue)?, partition: name("partition", &partition)? };
+    let target = PopTarget::Lane { queue: queue_name(&queue)?, partition: name("partition", &partition)? };
     Ok(request(app, target, &Query::read(query.as_deref())?)?)
 }
 
@@ -60,7 +60,7 @@ fn queue_request(
     query: Option<String>,
 ) -> Result<Arc<PopRequest>, Failure> {
     let Path(queue) = path.map_err(|e| bad_path(&e))?;
-    let target = PopTarget::Queue { queue: name("queue", &queue)? };
+    let target = PopTarget::Queue { queue: queue_name(&queue)? };
     Ok(request(app, target, &Query::read(query.as_deref())?)?)
 }
 
@@ -90,6 +90,11 @@ fn filter_request(app: &App, query: Option<String>) -> Result<Option<Arc<PopRequ
 /// The refusal of a path that cannot be read, by all routes that have names in theirs.
 pub(crate) fn bad_path(rejection: &PathRejection) -> Failure {
     Failure::new(StatusCode::BAD_REQUEST, format!("path: {}", rejection.body_text()))
+}
+
+fn queue_name(value: &str) -> Result<Arc<str>, Refused> {
+    check_queue("queue", value)?;
+    Ok(value.into())
 }
 
 fn name(field: &str, value: &str) -> Result<Arc<str>, Refused> {

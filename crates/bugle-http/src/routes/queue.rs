@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::response::Response;
-use bugle_broker::{Configure, Refused, check_name};
+use bugle_broker::{Configure, Refused, check_free, check_name};
 use bugle_wire::{ConfigureAnswer, ConfigureRequest, DeleteQueueAnswer, Field, Object, read};
 use http::StatusCode;
 
@@ -44,6 +44,7 @@ pub(crate) async fn delete(
     path: Result<Path<String>, PathRejection>,
 ) -> Result<Response, Failure> {
     let Path(queue) = path.map_err(|e| bad_path(&e))?;
+    check_free("queue", &queue)?;
     let existed = app.broker.delete_queue(&queue).await?;
     Ok(json(StatusCode::OK, &DeleteQueueAnswer { deleted: true, queue: &queue, existed }))
 }
@@ -62,6 +63,7 @@ fn request(body: &[u8]) -> Result<Configure, Failure> {
     let namespace = name("namespace", optional(&request.namespace, "namespace", &at)?)?;
     let task = name("task", optional(&request.task, "task", &at)?)?;
     name("queue", Some(queue))?;
+    check_free("queue", queue)?;
     let mut options = request.rest;
     match request.options {
         Field::Absent => {}
@@ -106,6 +108,7 @@ mod tests {
             (r#"{"queue":"q","options":[]}"#, "options must be an object"),
             (r#"{"queue":"q","mode":"x"}"#, "mode must be merge or replace"),
             (r#"{"queue":"a\u0000"}"#, "queue must not contain NUL"),
+            (r#"{"queue":"__system_x"}"#, "queue must not begin with __system_, which is the server's own"),
         ] {
             assert_eq!(request(body.as_bytes()).unwrap_err().error, complaint);
         }

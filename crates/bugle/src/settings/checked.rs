@@ -125,6 +125,8 @@ fn broker_defaults(broker: &BrokerConfig) -> Raw {
         dead_letter_retention: Some(Span(broker.dead_letter_retention)),
         trace_retention: Some(Span(broker.trace_retention)),
         partition_retention: Some(Span(broker.lane_retention)),
+        metrics_retention: Some(Span(broker.metrics_retention)),
+        metrics_interval: Some(Span(broker.metrics_interval)),
         max_queued: Some(broker.max_queued),
         calls_in_flight: Some(Range(broker.calls_in_flight.0, broker.calls_in_flight.1)),
         priority_dispatch: Some(broker.priority_dispatch),
@@ -248,8 +250,18 @@ fn broker(raw: &Raw) -> Result<BrokerConfig> {
         dead_letter_retention: get(raw.dead_letter_retention, "dead-letter-retention")?.0,
         trace_retention: get(raw.trace_retention, "trace-retention")?.0,
         lane_retention: get(raw.partition_retention, "partition-retention")?.0,
+        metrics_retention: get(raw.metrics_retention, "metrics-retention")?.0,
+        metrics_interval: lasting(raw.metrics_interval, "metrics-interval")?,
+        hostname: hostname(),
+        vitals: bugle_http::vitals,
         encryption_keys: raw.encryption_key.as_deref().map(keys).transpose()?.unwrap_or_default(),
     })
+}
+
+/// What the machine calls itself.
+pub(crate) fn hostname() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    Some(host.trim()).filter(|host| !host.is_empty()).unwrap_or("bugle").to_owned()
 }
 
 /// The protocol's rule: `new` and `new-only` mean new, everything else means all.

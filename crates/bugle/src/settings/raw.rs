@@ -246,6 +246,12 @@ raw! {
     /// Idle time after which empty partitions go; 0 keeps them [default: 30d]
     #[arg(help_heading = "Retention", value_name = "DURATION")]
     partition_retention: Span, "BUGLE_PARTITION_RETENTION";
+    /// Age at which the history of traffic (/api/v1/status, /api/v1/analytics) goes; 0 keeps it [default: 7d]
+    #[arg(help_heading = "Retention", value_name = "DURATION")]
+    metrics_retention: Span, "BUGLE_METRICS_RETENTION";
+    /// How often traffic is written into the history, if there was any [default: 1m]
+    #[arg(hide = true, value_name = "DURATION")]
+    metrics_interval: Span, "BUGLE_METRICS_INTERVAL";
 
     /// Schema for the tables [default: bugle]
     #[arg(help_heading = "PostgreSQL", value_name = "NAME")]

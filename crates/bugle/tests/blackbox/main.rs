@@ -27,6 +27,8 @@ mod fairness;
 #[cfg(test)]
 mod groups;
 #[cfg(test)]
+mod history;
+#[cfg(test)]
 mod lanes;
 #[cfg(test)]
 mod leases;
@@ -50,6 +52,8 @@ mod retention;
 mod retry;
 #[cfg(test)]
 mod servers;
+#[cfg(test)]
+mod stats;
 #[cfg(test)]
 mod traces;
 #[cfg(test)]
