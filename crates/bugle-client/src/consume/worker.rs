@@ -93,8 +93,8 @@ impl<H: Handler> Worker<H> {
         let keeper = Keeper::new(&self.client, batch.lease);
         let hold = Hold { stop: &self.stop, lost: &keeper.lost };
         let acks = self.handler.handle(batch.messages, &hold).await;
-        let mut consumed = Consumed::default();
-        consumed.failed = acks.iter().filter(|ack| ack.status == "failed").count() as u64;
+        let failed = acks.iter().filter(|ack| ack.status == "failed").count() as u64;
+        let mut consumed = Consumed { failed, ..Consumed::default() };
         match self.client.settle(&acks).await {
             Ok(outcomes) => {
                 for (ack, acked) in acks.iter().zip(outcomes) {
