@@ -162,7 +162,8 @@ impl ClientBuilder {
         let tls = servers.any_tls().then(|| connector::tls(&self.authorities, self.http2)).transpose()?;
         let mut http = Http::builder(TokioExecutor::new());
         http.timer(TokioTimer::new()).pool_timer(TokioTimer::new());
-        http.pool_idle_timeout(Duration::from_secs(60)).http2_only(self.http2);
+        http.pool_idle_timeout(Duration::from_secs(60)).pool_max_idle_per_host(self.max_calls.max(1));
+        http.http2_only(self.http2);
         if self.http2 {
             // A server that vanished without a word is found out while consumers wait.
             http.http2_keep_alive_interval(Duration::from_secs(20)).http2_adaptive_window(true);

@@ -1,3 +1,5 @@
+//! Push, consume, acknowledge, transact, administer: a client of Bugle servers.
+//!
 #![doc = include_str!("../README.md")]
 //!
 //! # Where to look

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::error::Error;
@@ -47,6 +48,9 @@ pub struct Message {
     #[serde(deserialize_with = "time::read")]
     pub created_at: SystemTime,
     data: Box<RawValue>,
+    /// Set by a consumer.
+    #[serde(skip)]
+    pub(crate) lost: Option<CancellationToken>,
 }
 
 fn first() -> u32 {
@@ -62,6 +66,15 @@ impl Message {
     /// The payload as the JSON text that was pushed.
     pub fn payload(&self) -> &str {
         self.data.get()
+    }
+
+    /// Inside the handler of a consumer: ends when the server says that the lease is over although it was renewed, so
+    /// that somebody else may be working on the message by now. For messages that were popped by hand it never ends.
+    pub async fn lease_lost(&self) {
+        match &self.lost {
+            Some(lost) => lost.cancelled().await,
+            None => std::future::pending().await,
+        }
     }
 }
 

@@ -164,3 +164,27 @@ impl Admin {
         Ok(sought.cursor_moved_to)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{from_value, json, to_value};
+
+    #[test]
+    fn a_group_is_read_with_and_without_its_lag() {
+        let group = json!({"name": "g", "topics": ["q"], "queueName": "q", "members": 2, "partitionsWithLag": 1,
+            "totalLag": 7, "maxTimeLag": 3, "state": "Stable", "subscriptionMode": null, "later": []});
+        let group: Group = from_value(group).unwrap();
+        assert_eq!((group.total_lag, group.max_time_lag, group.members), (Some(7), Some(3.0), 2));
+        let older: Group = from_value(json!({"name": "g", "totalLag": null, "maxTimeLag": null})).unwrap();
+        assert_eq!((older.total_lag, older.max_time_lag), (None, None));
+    }
+
+    #[test]
+    fn a_seek_names_one_place() {
+        let body = |to: SeekTo| to_value(SeekBody::from(to)).unwrap();
+        assert_eq!(body(SeekTo::End), json!({"toEnd": true}));
+        assert_eq!(body(SeekTo::Beginning), json!({"toBeginning": true}));
+        assert_eq!(body(SeekTo::Time(SystemTime::UNIX_EPOCH)), json!({"timestamp": "1970-01-01T00:00:00Z"}));
+    }
+}

@@ -191,3 +191,34 @@ impl Admin {
         self.client.transport.ask(&Call::get(path)).await
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{from_value, json};
+
+    const NIL: &str = "00000000-0000-0000-0000-000000000000";
+
+    #[test]
+    fn answers_are_read_with_more_and_with_less_in_them() {
+        let messages = json!({"total": 5, "pending": 3, "processing": 2, "later": {}});
+        let queue = json!({"id": NIL, "name": "q", "namespace": "n", "task": "", "createdAt": "2026-01-02T03:04:05.678Z",
+            "partitions": 4, "messages": messages, "segments": 1, "retainedBytes": 9});
+        let queue: Queue = from_value(queue).unwrap();
+        assert_eq!((queue.partitions, queue.messages.pending, queue.messages.completed), (4, 3, 0));
+        assert!(queue.created_at.is_some());
+        let stats =
+            json!({"total": 5, "pending": 1, "processing": 1, "completed": 3, "failed": 0, "deadLetter": 2});
+        let partition =
+            json!({"id": NIL, "name": "p", "createdAt": null, "stats": stats, "oldestMessage": null});
+        let detail: QueueDetail =
+            from_value(json!({"name": "q", "partitions": [partition], "totals": stats})).unwrap();
+        assert_eq!((detail.totals.dead_letter, detail.partitions[0].stats), (2, detail.totals));
+        let depth = json!({"queue": "q", "group": "g", "pending": 9, "partitionsPending": 2, "conflation": true,
+            "effectivePending": 2, "partitions": [{"partition": "p", "pending": 9}]});
+        let depth: Depth = from_value(depth).unwrap();
+        assert_eq!((depth.effective_pending, depth.partitions[0].pending, depth.conflation), (2, 9, true));
+        assert_eq!(from_value::<Depth>(json!({"pending": 1})).unwrap().pending, 1);
+        assert_eq!(from_value::<Queue>(json!({"name": "q"})).unwrap().messages, Counts::default());
+    }
+}

@@ -32,7 +32,7 @@ impl<H: Handler> Worker<H> {
     /// Until stopped or refused.
     pub(crate) async fn run(self) -> (Consumed, Result<(), Error>) {
         let mut consumed = Consumed::default();
-        let mut failures = 0;
+        let mut failures = 0u32;
         loop {
             match self.pop().await {
                 Popped::Stopped => return (consumed, Ok(())),
@@ -48,7 +48,10 @@ impl<H: Handler> Worker<H> {
                 }
                 Popped::Failed(server, cause) => {
                     failures += 1;
-                    tracing::debug!(failures, error = %cause, "no messages");
+                    // Seldom enough not to fill a log, often enough to be seen in it.
+                    if u32::is_power_of_two(failures) {
+                        tracing::warn!(failures, error = %cause, "no messages for now");
+                    }
                     let transport = &self.client.transport;
                     self.pause(transport.pause_length(&self.pauses, failures, server, &cause)).await;
                 }
@@ -89,8 +92,9 @@ impl<H: Handler> Worker<H> {
     }
 
     /// Handle a delivery and say what became of it. The lease is kept until that is said.
-    async fn work(&self, batch: Batch) -> Consumed {
+    async fn work(&self, mut batch: Batch) -> Consumed {
         let keeper = Keeper::new(&self.client, batch.lease);
+        batch.messages.iter_mut().for_each(|message| message.lost = Some(keeper.lost.clone()));
         let hold = Hold { stop: &self.stop, lost: &keeper.lost };
         let acks = self.handler.handle(batch.messages, &hold).await;
         let failed = acks.iter().filter(|ack| ack.status == "failed").count() as u64;

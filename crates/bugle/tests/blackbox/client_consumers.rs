@@ -1,10 +1,11 @@
 //! Our client as a consumer: leases, failures, panics, order, stops.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use bugle_client::{
-    CancellationToken, Client, Consumer, DeadLetterFilter, Error, Message, QueueOptions, Subscription,
+    CancellationToken, Client, Consumer, DeadLetterFilter, Error, Message, QueueOptions, SeekTo, Subscription,
 };
 use serde_json::Value;
 use tokio::sync::{Notify, mpsc};
@@ -12,7 +13,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::client_pushes::{message, numbers, patient, url};
-use crate::common::{On, PATIENCE, Server, until_true};
+use crate::common::{AnswerEater, On, PATIENCE, Server, until_true};
 
 fn n(message: &Message) -> u64 {
     message.json::<Value>().unwrap()["n"].as_u64().unwrap()
@@ -191,6 +192,33 @@ on_every_engine! {
         assert!(client.pop("q").group("g").send().await.unwrap().messages.is_empty());
     }
 
+    async fn a_handler_learns_that_its_lease_is_lost_and_no_further_message_is_begun(on: On) {
+        let (_server, client) = start(&on).await;
+        client.admin().configure("q", &QueueOptions::default().lease_time(1)).await.unwrap();
+        push(&client, "p", 0..2).await;
+        let (stop, seen, calls) = (CancellationToken::new(), Seen::default(), Arc::new(AtomicUsize::new(0)));
+        let running = tokio::spawn({
+            let seen = seen.clone();
+            client.consume("q").group("g").batch(10).stop_on(stop.clone()).each(move |message| {
+                seen.add(&message);
+                let first = calls.fetch_add(1, Ordering::SeqCst) == 0;
+                async move {
+                    if first {
+                        message.lease_lost().await;
+                    }
+                    Ok::<(), Error>(())
+                }
+            })
+        });
+        seen.until(1).await;
+        // Takes the lease away, as an operator does.
+        client.admin().seek("g", "q", SeekTo::Beginning).await.unwrap();
+        seen.until(3).await;
+        let consumed = stopped(&stop, running).await;
+        assert_eq!(seen.numbers(), [0, 0, 1], "the second was not begun without a lease");
+        assert_eq!((consumed.completed, consumed.rejected), (2, 1));
+    }
+
     async fn a_stop_finishes_what_is_in_hand_and_gives_back_the_rest(on: On) {
         let (_server, client) = start(&on).await;
         client.admin().configure("q", &QueueOptions::default().lease_time(300)).await.unwrap();
@@ -234,7 +262,8 @@ on_every_engine! {
 
     async fn many_waiting_consumers_share_one_connection_by_http2(on: On) {
         let server = on.start().await;
-        let client = patient(url(&server)).http2().build().unwrap();
+        let line = AnswerEater::before(server.address()).await;
+        let client = patient(line.url()).http2().build().unwrap();
         let (stop, seen) = (CancellationToken::new(), Seen::default());
         let running = record(client.consume("q").concurrency(50).stop_on(stop.clone()), &seen);
         server.until_waiting(50).await;
@@ -243,6 +272,7 @@ on_every_engine! {
         }
         seen.until(50).await;
         assert_eq!(stopped(&stop, running).await.completed, 50);
+        assert_eq!(line.connections(), 1);
         assert_eq!(numbers(&server, "q", "check").await.len(), 50);
         server.until("nobody waits", |m| m.get("bugle_waiters") == 0.0).await;
     }

@@ -1,6 +1,6 @@
 //! Our client as a producer: retries, lost answers, refusals, buffers.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bugle_client::{
     BufferOptions, Cause, Client, ClientBuilder, Enforced, Error, NewMessage, PushStatus, QueueOptions,
@@ -108,10 +108,15 @@ on_every_engine! {
             let client = client.clone();
             async move { client.push(message("q", "p", 2)).await }
         });
+        let refused = "bugle_requests_refused_total{verb=\"push\"}";
+        server.until("it was refused too", |m| m.get(refused) == 2.0).await;
+        let asked_to_wait = Instant::now();
         let popped = server.pop_some("/queue/q?batch=10").await;
         server.ack_all(&popped, "completed").await;
         let pushed = timeout(PATIENCE, pushing).await.expect("there is room").unwrap().unwrap();
         assert_eq!(pushed.status, PushStatus::Queued);
+        // It came back when it was told to and not before; half a second is for the look at the numbers.
+        assert!(asked_to_wait.elapsed() > pause / 2, "{:?}", asked_to_wait.elapsed());
         assert_eq!(ids(&server.pop_some("/queue/q?batch=10").await), [pushed.transaction_id.as_str()]);
     }
 

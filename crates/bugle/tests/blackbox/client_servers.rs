@@ -5,12 +5,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bugle_client::{CancellationToken, Client, Error, NewMessage, PushStatus, RetryPolicy};
+use bugle_pg::testdb;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::client_pushes::{message, numbers, patient, url};
-use crate::common::{AnswerEater, On, PATIENCE, Server, until_true};
+use crate::common::{AnswerEater, On, PATIENCE, Server, WireCutter, until_true};
 
 const MS: Duration = Duration::from_millis(1);
 const LANES: usize = 4;
@@ -137,6 +138,40 @@ on_every_engine! {
         let wary = secure().build().unwrap().push(message("q", "p", 3)).await.unwrap_err();
         assert!(matches!(wary, Error::Unavailable { .. }), "{wary:?}");
     }
+}
+
+#[tokio::test]
+async fn a_consumer_outlasts_an_outage_of_the_database() {
+    let (wire, address) = WireCutter::before(&testdb::server().await).await;
+    let on = On::database(&address, &[]);
+    let server = on.start_with(&["--log-level=off"]).await;
+    let client = patient(url(&server)).build().unwrap();
+    let (stop, seen) = (CancellationToken::new(), Arc::new(Mutex::new(Vec::new())));
+    let consumer = client.consume("q").group("g").wait(100 * MS).stop_on(stop.clone());
+    let running = tokio::spawn({
+        let seen = seen.clone();
+        consumer.each(move |message| {
+            seen.lock().unwrap().push(message.json::<Value>().unwrap());
+            async { Ok::<(), Error>(()) }
+        })
+    });
+    client.push(message("q", "p", 0)).await.unwrap();
+    until_true("it came", async || seen.lock().unwrap().len() == 1).await;
+    wire.cut();
+    let pops = "bugle_requests_total{verb=\"pop\"}";
+    let before = server.metrics().await;
+    let pushing = tokio::spawn({
+        let client = client.clone();
+        async move { client.push(message("q", "p", 1)).await }
+    });
+    server.until("it asked again and again", |m| m.since(&before, pops) >= 3.0).await;
+    assert!(!client.health().await.unwrap().healthy);
+    wire.mend();
+    timeout(PATIENCE, pushing).await.expect("pushed in the end").unwrap().unwrap();
+    until_true("it came after the outage", async || seen.lock().unwrap().len() >= 2).await;
+    stop.cancel();
+    timeout(PATIENCE, running).await.expect("stops").unwrap().unwrap();
+    assert_eq!(numbers(&server, "q", "check").await, [0, 1]);
 }
 
 #[tokio::test]

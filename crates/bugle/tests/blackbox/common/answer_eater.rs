@@ -11,6 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 pub(crate) struct AnswerEater {
     address: SocketAddr,
     hunger: Arc<AtomicUsize>,
+    connections: Arc<AtomicUsize>,
 }
 
 impl AnswerEater {
@@ -18,12 +19,18 @@ impl AnswerEater {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let hunger = Arc::new(AtomicUsize::new(0));
-        tokio::spawn(pass_on(listener, server, hunger.clone()));
-        Self { address, hunger }
+        let connections = Arc::new(AtomicUsize::new(0));
+        tokio::spawn(pass_on(listener, server, hunger.clone(), connections.clone()));
+        Self { address, hunger, connections }
     }
 
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
+    }
+
+    /// Connections that were ever opened.
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
     }
 
     /// Swallow the next answers.
@@ -37,8 +44,14 @@ impl AnswerEater {
     }
 }
 
-async fn pass_on(listener: TcpListener, server: SocketAddr, hunger: Arc<AtomicUsize>) {
+async fn pass_on(
+    listener: TcpListener,
+    server: SocketAddr,
+    hunger: Arc<AtomicUsize>,
+    connections: Arc<AtomicUsize>,
+) {
     while let Ok((near, _)) = listener.accept().await {
+        connections.fetch_add(1, Ordering::SeqCst);
         let hunger = hunger.clone();
         tokio::spawn(async move {
             let far = TcpStream::connect(server).await?;
