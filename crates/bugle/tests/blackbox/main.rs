@@ -13,6 +13,16 @@ mod basics;
 #[cfg(test)]
 mod bytes;
 #[cfg(test)]
+mod client_admin;
+#[cfg(test)]
+mod client_consumers;
+#[cfg(test)]
+mod client_examples;
+#[cfg(test)]
+mod client_pushes;
+#[cfg(test)]
+mod client_servers;
+#[cfg(test)]
 mod command;
 #[cfg(test)]
 mod contract;
