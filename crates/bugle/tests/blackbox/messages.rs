@@ -80,6 +80,20 @@ on_every_engine! {
         assert_eq!(since, ["4"], "from is inclusive");
     }
 
+    async fn a_listed_message_says_where_it_is_stored(on: On) {
+        let server = on.start().await;
+        for ids in [&["a"][..], &["b", "c"]] {
+            server.push_ids("q", "p", ids).await;
+        }
+        server.push_ids("q", "other", &["a"]).await;
+        let (alone, together) = (json!({"baseOffset": 0, "messages": 1}), json!({"baseOffset": 1, "messages": 2}));
+        assert_eq!(listed(&server, "?partition=p", "segment").await.0, [together.clone(), together, alone]);
+        let (hashes, _) = listed(&server, "", "txnHash").await;
+        let [a, c, b, again] = &hashes[..] else { panic!("{hashes:?}") };
+        assert!(a == again && a != b && b != c, "{hashes:?}");
+        assert!(a.as_str().unwrap().len() == 16 && u64::from_str_radix(a.as_str().unwrap(), 16).is_ok(), "{a}");
+    }
+
     async fn a_message_that_was_given_up_says_why_also_when_it_is_trimmed(on: On) {
         let server = on.start_with(&["--retention-interval=200ms"]).await;
         server.configure(json!({"queue": "q", "options": {"retryLimit": 0, "retentionEnabled": true, "completedRetentionSeconds": 1}})).await;
