@@ -3,6 +3,7 @@
 mod groups;
 mod letters;
 mod messages;
+mod stats;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +17,10 @@ pub use groups::{GroupDeleted, GroupPartition, GroupQueue, SeekTo, Sought};
 pub use letters::{Letter, LetterQuery, Redrive, RedriveCursor, Redriven, Replay, Replayed};
 pub use messages::{
     GroupView, MessageList, MessageQuery, MessageStatus, MessageView, NewTrace, ReadMode, TraceView,
+};
+pub use stats::{
+    Depth, Family, GroupState, GroupStats, LaggingPartition, MessageCounts, Overview, PartitionStats,
+    QueueDetail, QueueFilter, QueueStats, RankedPartition, Spread, Throughput, Totals,
 };
 
 /// Why a whole request was turned down. Nothing was changed, except after `Unavailable`, when nothing is known.

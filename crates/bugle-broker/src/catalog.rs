@@ -121,6 +121,17 @@ impl Catalog {
         self.tables.read().by_id.values().filter(|q| matches(q)).cloned().collect()
     }
 
+    /// All queues that `matches`, each with all its groups.
+    pub(crate) fn queues_and_groups(
+        &self,
+        matches: impl Fn(&Queue) -> bool,
+    ) -> Vec<(Arc<Queue>, Vec<Arc<GroupRecord>>)> {
+        let tables = self.tables.read();
+        let groups = |id| tables.groups.get(id).map(|g| g.values().cloned().collect()).unwrap_or_default();
+        let queues = tables.by_id.values().filter(|queue| matches(queue));
+        queues.map(|queue| (queue.clone(), groups(&queue.id))).collect()
+    }
+
     /// All groups of a queue.
     pub(crate) fn groups(&self, queue: QueueId) -> Vec<Arc<GroupRecord>> {
         self.tables.read().groups.get(&queue).map(|g| g.values().cloned().collect()).unwrap_or_default()

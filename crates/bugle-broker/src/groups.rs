@@ -195,7 +195,7 @@ impl Inner {
     }
 
     /// These lanes with a group's cursors; those that are gone are left out.
-    async fn load_group(&self, lanes: &[Lane], group: &Group) -> Result<Vec<LaneCursor>, Refused> {
+    pub(crate) async fn load_group(&self, lanes: &[Lane], group: &Group) -> Result<Vec<LaneCursor>, Refused> {
         let loads = lanes.iter().map(|lane| Load::Lane(lane.id, group.clone())).collect();
         Ok(self.watch(self.engine.load(loads).await)?.into_iter().flatten().collect())
     }

@@ -29,6 +29,7 @@ use crate::meters::Meters;
 use crate::news::News;
 use crate::pop::PopJob;
 use crate::room::Rooms;
+use crate::stats::StatsMemory;
 use crate::waiting::{Channels, TimerKey};
 
 /// Segments read in one call for the sake of single messages.
@@ -56,6 +57,7 @@ pub(crate) struct Inner {
     pub(crate) health: Mutex<StoreHealth>,
     pub(crate) recovering: AtomicBool,
     pub(crate) meters: Meters,
+    pub(crate) stats: StatsMemory,
     pub(crate) bell: Bell<News>,
     pub(crate) floor: Floor,
     /// Calls for a fresh catalog since the one that is running began.
@@ -96,6 +98,7 @@ impl Inner {
             health: Mutex::default(),
             recovering: AtomicBool::new(false),
             meters: Meters::default(),
+            stats: StatsMemory::default(),
             bell,
             floor: Floor::new(config.floor, engine.now().earliest),
             refreshes: AtomicUsize::new(0),

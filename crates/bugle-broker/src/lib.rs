@@ -34,6 +34,7 @@ mod push;
 mod queues;
 mod redrive;
 mod room;
+mod stats;
 mod traces;
 mod transact;
 mod upkeep;
@@ -52,6 +53,10 @@ pub use api::{
     PoppedLane, PushItem, Pushed, ReadMode, Redrive, RedriveCursor, Redriven, Refused, Renewed, Replay,
     Replayed, SeekTo, Sought, TraceView, Transacted,
 };
+pub use api::{
+    Depth, Family, GroupState, GroupStats, LaggingPartition, MessageCounts, Overview, PartitionStats,
+    QueueDetail, QueueFilter, QueueStats, RankedPartition, Spread, Throughput, Totals,
+};
 pub use config::{BrokerConfig, EncryptionKey, FloorConfig};
 pub use meters::{
     ClaimReading, FloorReading, HistogramReading, PendingReading, QueueReading, Reading, StoreReading,
@@ -59,6 +64,7 @@ pub use meters::{
 };
 pub use operators::read_time;
 pub use pop::Receipt;
+pub use stats::PartitionPage;
 
 use inner::Inner;
 

@@ -93,6 +93,9 @@ pub(crate) struct Meters {
     pub(crate) pop: Verb,
     pub(crate) ack: Verb,
     pub(crate) transact: Verb,
+    /// Messages stored, and messages that groups are done with.
+    pub(crate) ingested: Count,
+    pub(crate) processed: Count,
     /// Dead letters made, and sent back.
     pub(crate) dead_lettered: Count,
     pub(crate) redriven: Count,

@@ -18,6 +18,7 @@ impl Inner {
         self.catalog.forget(id);
         self.lanes.forget_queue(id);
         self.meters.queues.forget(id);
+        self.forget_stats(id);
         self.dispatch(self.channels.forget_queue(id), WakeSource::Local);
     }
 

@@ -115,6 +115,7 @@ impl Inner {
                         let dead = computed[i].swap.as_ref().map_or(0, |swap| swap.dead.len());
                         self.meters.dead_lettered.add(dead as u64);
                         if let Some(next) = computed[i].next.clone() {
+                            self.consumed(settlings[i].cursor.as_ref(), &next);
                             self.cursor_changed(&settlings[i].channel, &settlings[i].lane, next);
                         }
                     }

@@ -203,7 +203,7 @@ fn report(what: &str, outcome: Result<u64, Refused>) {
 #[cfg(test)]
 mod tests {
     use bugle_store::{
-        Append, Catalog, Guard, LaneId, MemoryStore, NewLane, NewSegment, Page, QueueId, QueueOptions, Store,
+        Append, Catalog, Guard, LaneId, MemoryStore, NewLane, NewSegment, QueueId, QueueOptions, Store,
     };
 
     use super::*;
@@ -258,7 +258,7 @@ mod tests {
         let config = BrokerConfig { lane_retention: Duration::from_secs(100), ..BrokerConfig::default() };
         let broker = Broker::open(store.clone(), config).await.unwrap();
         let id = store.snapshot(None).await.unwrap().unwrap().queues[0].id;
-        let left = async || store.lanes(id, Page { offset: 0, limit: 9 }).await.unwrap().len();
+        let left = async || store.lanes(id, None, 9).await.unwrap().len();
         assert_eq!(broker.0.retain().await.unwrap(), 3);
         assert_eq!(left().await, lanes.len());
         assert_eq!(broker.0.expire().await.unwrap(), 3);

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use bugle_broker::{AckItem, AckStatus, Broker, BrokerConfig, LeaseToken, PopAnswer, PopRequest};
-use bugle_store::{Engine, Lane, MemoryStore, Page, QUEUE_MODE, Read, Timestamp};
+use bugle_store::{Engine, Lane, MemoryStore, QUEUE_MODE, Read, Timestamp};
 use parking_lot::Mutex;
 
 use common::*;
@@ -172,7 +172,7 @@ impl Storm {
     async fn lanes(&self) -> Vec<Lane> {
         let queues = self.plain.snapshot(None).await.unwrap().unwrap().queues;
         let Some(queue) = queues.iter().find(|q| &*q.name == "storm") else { return Vec::new() };
-        self.plain.lanes(queue.id, Page { offset: 0, limit: 1000 }).await.unwrap()
+        self.plain.lanes(queue.id, None, 1000).await.unwrap()
     }
 
     async fn behind(&self) -> Vec<String> {

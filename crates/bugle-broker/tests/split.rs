@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use bugle_broker::{Broker, BrokerConfig, Pushed, Refused};
-use bugle_store::{Engine, LaneId, MemoryStore, Page, Read};
+use bugle_store::{Engine, LaneId, MemoryStore, Read};
 
 use common::*;
 use faulty::{Fault, Faulty, Gate};
@@ -78,7 +78,7 @@ impl Scene {
     /// Name, id and transaction ids of every lane.
     async fn stored(&self) -> Vec<(String, LaneId, Vec<String>)> {
         let queue = self.plain.snapshot(None).await.unwrap().unwrap().queues[0].id;
-        let lanes = self.plain.lanes(queue, Page { offset: 0, limit: 100 }).await.unwrap();
+        let lanes = self.plain.lanes(queue, None, 100).await.unwrap();
         let mut all = Vec::new();
         for lane in lanes {
             let read = Read { lane: lane.id, from: 0, to: lane.head, max_bytes: usize::MAX };

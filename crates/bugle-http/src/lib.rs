@@ -41,6 +41,7 @@ use app::App;
 use routes::{
     ack, dlq, fallback, groups, health, lease, messages, metrics, pop, push, queue, traces, transaction,
 };
+use routes::{group_list, queue_status, resources};
 
 pub use app::HttpConfig;
 pub use auth::{
@@ -80,6 +81,8 @@ pub fn router(broker: Broker, config: HttpConfig) -> Router {
         .route("/api/v1/traces/names", get(traces::names))
         .route("/api/v1/traces/by-name/{name}", get(traces::by_name))
         .route("/api/v1/traces/{partition}/{transaction}", get(traces::of_message))
+        .route("/api/v1/consumer-groups", get(group_list::list))
+        .route("/api/v1/consumer-groups/lagging", get(group_list::lagging).delete(group_list::delete_lagging))
         .route("/api/v1/consumer-groups/{group}", get(groups::one).delete(groups::delete))
         .route("/api/v1/consumer-groups/{group}/subscription", post(groups::subscription))
         .route("/api/v1/consumer-groups/{group}/queues/{queue}", delete(groups::delete_on_queue))
@@ -89,7 +92,17 @@ pub fn router(broker: Broker, config: HttpConfig) -> Router {
             post(groups::seek_partition),
         )
         .route("/api/v1/configure", post(queue::configure))
-        .route("/api/v1/resources/queues/{queue}", delete(queue::delete))
+        .route("/api/v1/resources/queues/{queue}", get(resources::queue).delete(queue::delete))
+        .route("/api/v1/resources/queues", get(resources::queues))
+        .route("/api/v1/resources/queues/{queue}/depth", get(resources::depth))
+        .route("/api/v1/resources/partitions", get(resources::partitions))
+        .route("/api/v1/resources/namespaces", get(resources::namespaces))
+        .route("/api/v1/resources/tasks", get(resources::tasks))
+        .route("/api/v1/resources/overview", get(resources::overview))
+        .route("/api/v1/stats/refresh", post(resources::refresh))
+        .route("/api/v1/status/queues", get(queue_status::list))
+        .route("/api/v1/status/queues/{queue}", get(queue_status::one))
+        .route("/api/v1/status/queues/{queue}/messages", get(queue_status::messages))
         .fallback(fallback::no_such_route)
         .method_not_allowed_fallback(fallback::wrong_method)
         .with_state(Arc::new(App::new(broker, config)))

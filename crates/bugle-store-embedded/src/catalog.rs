@@ -1,10 +1,12 @@
 //! Queues, lanes, groups, dead letters and traces: the [`Catalog`] half of the engine.
 
 use std::io;
+use std::ops::Bound;
+use std::sync::Arc;
 
 use bugle_store::{
     Answer, Catalog, DeadLetter, DeadLetterFilter, Expire, Group, GroupRecord, Lane, LaneError, NewLane,
-    Page, PutQueue, Queue, QueueId, Snapshot, Timestamp, Trace, TraceFilter, TraceName,
+    Page, PutQueue, Queue, QueueId, QueueTally, Snapshot, Timestamp, Trace, TraceFilter, TraceName,
 };
 use uuid::Uuid;
 
@@ -16,6 +18,7 @@ use crate::read;
 use crate::record::{DEAD_UID, TRACE_UID};
 use crate::rows::{decode_dead, decode_trace};
 use crate::shared::Shared;
+use crate::tally::tallies;
 
 /// About what a catalog change costs in a record.
 const ROW: usize = 512;
@@ -64,13 +67,21 @@ impl Catalog for EmbeddedStore {
         })
     }
 
-    fn lanes(&self, queue: QueueId, page: Page) -> Answer<'_, Vec<Lane>> {
+    fn lanes(&self, queue: QueueId, after: Option<Arc<str>>, limit: usize) -> Answer<'_, Vec<Lane>> {
         Box::pin(async move {
             self.shared.check()?;
             let state = &self.shared.core.read().state;
             let Some(queue) = state.queues.get(&queue) else { return Ok(Vec::new()) };
-            let uids = queue.by_name.values().skip(page.offset).take(page.limit);
-            Ok(uids.map(|uid| state.lanes[uid].lane.clone()).collect())
+            let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+            let uids = queue.by_name.range((from, Bound::Unbounded)).map(|(_, uid)| uid);
+            Ok(uids.take(limit).map(|uid| state.lanes[uid].lane.clone()).collect())
+        })
+    }
+
+    fn tallies(&self, queues: Option<Vec<QueueId>>, now: Timestamp) -> Answer<'_, Vec<QueueTally>> {
+        Box::pin(async move {
+            self.shared.check()?;
+            Ok(tallies(&self.shared.core.read().state, queues, now))
         })
     }
 

@@ -27,6 +27,7 @@ mod shared;
 mod state;
 mod store;
 mod table;
+mod tally;
 mod writer;
 
 use std::io;

@@ -1,11 +1,13 @@
 //! The contract's traits, each call handed to the file that makes it.
 
+use std::sync::Arc;
+
 use bugle_store::{
     Aged, AgedLane, Answer, Append, AppendError, Appended, Catalog, Commit, CommitError, Committed,
     Connections, DeadLetter, DeadLetterFilter, Engine, Expire, Find, Found, Group, GroupRecord, Lane,
     LaneCursor, LaneError, Load, NewLane, Now, Offset, Page, Position, Probe, Probed, PutQueue, Queue,
-    QueueId, Read, Segments, Snapshot, Store, Survey, Surveyed, Swap, SwapError, Swapped, Timestamp, Trace,
-    TraceFilter, TraceName, Trim, Unavailable,
+    QueueId, QueueTally, Read, Segments, Snapshot, Store, Survey, Surveyed, Swap, SwapError, Swapped,
+    Timestamp, Trace, TraceFilter, TraceName, Trim, Unavailable,
 };
 use uuid::Uuid;
 
@@ -89,8 +91,12 @@ impl Catalog for PostgresStore {
         Box::pin(self.ensure_all(batch))
     }
 
-    fn lanes(&self, queue: QueueId, page: Page) -> Answer<'_, Vec<Lane>> {
-        Box::pin(self.list_lanes(queue, page))
+    fn lanes(&self, queue: QueueId, after: Option<Arc<str>>, limit: usize) -> Answer<'_, Vec<Lane>> {
+        Box::pin(self.list_lanes(queue, after, limit))
+    }
+
+    fn tallies(&self, queues: Option<Vec<QueueId>>, now: Timestamp) -> Answer<'_, Vec<QueueTally>> {
+        Box::pin(self.tally_queues(queues, now))
     }
 
     fn put_group(&self, group: GroupRecord) -> Answer<'_, Option<GroupRecord>> {

@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use bugle_pg::{PgError, Step};
-use bugle_store::{Lane, LaneError, LaneId, NewLane, Page, QueueId, Unavailable};
+use bugle_store::{Lane, LaneError, LaneId, NewLane, QueueId, Unavailable};
 use uuid::Uuid;
 
 use crate::append::lanes_by_id;
@@ -49,14 +50,27 @@ impl PostgresStore {
         lanes_by_id(&rows[1])
     }
 
-    pub(crate) async fn list_lanes(&self, queue: QueueId, page: Page) -> Result<Vec<Lane>, Unavailable> {
-        retry!(Tries::question(), self.list_lanes_once(queue, page)).map_err(unavailable)
+    pub(crate) async fn list_lanes(
+        &self,
+        queue: QueueId,
+        after: Option<Arc<str>>,
+        most: usize,
+    ) -> Result<Vec<Lane>, Unavailable> {
+        retry!(Tries::question(), self.list_lanes_once(queue, after.as_deref(), most)).map_err(unavailable)
     }
 
-    async fn list_lanes_once(&self, queue: QueueId, page: Page) -> Result<Vec<Lane>, PgError> {
-        let (offset, most) = (limit(page.offset), limit(page.limit));
+    async fn list_lanes_once(
+        &self,
+        queue: QueueId,
+        after: Option<&str>,
+        most: usize,
+    ) -> Result<Vec<Lane>, PgError> {
+        let (after, most) = (after.map(to_text), limit(most));
         let mut conn = self.pool.get().await?;
-        let rows = conn.query(&self.sql.lanes_list, &[&queue.0, &offset, &most]).await?;
+        let rows = match &after {
+            None => conn.query(&self.sql.lanes_first, &[&queue.0, &most]).await?,
+            Some(after) => conn.query(&self.sql.lanes_after, &[&queue.0, after, &most]).await?,
+        };
         rows.iter().map(|row| lane(row, 0)).collect()
     }
 }

@@ -29,6 +29,7 @@ mod sql;
 mod store;
 mod survey;
 mod swap;
+mod tally;
 mod trace;
 
 pub use options::{Extras, OpenError, PostgresOptions};

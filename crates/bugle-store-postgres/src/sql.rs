@@ -119,7 +119,11 @@ statements! {
     queue_trace_names_delete(UUID);
     queue_traces_delete(UUID);
     lanes_insert(INT4, UUID_ARRAY, UUID_ARRAY, TEXT_ARRAY, INT8_ARRAY);
-    lanes_list(UUID, INT8, INT8);
+    lanes_first(UUID, INT8);
+    lanes_after(UUID, TEXT, INT8);
+    tally_lanes();
+    tally_cursors(INT8);
+    tally_dead();
     group_insert(UUID, TEXT, INT4, INT8, BOOL, INT8);
     group_get(UUID, TEXT);
     group_update(UUID, TEXT, INT4, INT8, BOOL, INT8);

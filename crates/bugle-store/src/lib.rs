@@ -19,6 +19,7 @@ mod name;
 mod options;
 mod segment;
 mod survey;
+mod tally;
 mod time;
 
 #[cfg(feature = "conformance")]
@@ -26,6 +27,7 @@ pub mod conformance;
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use uuid::Uuid;
 
@@ -47,6 +49,7 @@ pub use name::{DEFAULT_PARTITION, Group, LaneId, LeaseId, NAME_MAX, QUEUE_MODE, 
 pub use options::{Enforced, QueueOptions};
 pub use segment::{NewSegment, Offset, Segment, fingerprint, uuid_v7};
 pub use survey::{Survey, Surveyed, WrittenLane};
+pub use tally::{Ends, GroupTally, QueueTally};
 pub use time::{Now, Timestamp};
 
 /// The store gave no usable answer: what was asked may or may not have happened.
@@ -133,8 +136,13 @@ pub trait Catalog: Send + Sync {
     /// Create lanes that do not exist; answer all of them.
     fn ensure_lanes(&self, batch: Vec<NewLane>) -> Answer<'_, Vec<Result<Lane, LaneError>>>;
 
-    /// Lanes of a queue, ordered by the bytes of their names.
-    fn lanes(&self, queue: QueueId, page: Page) -> Answer<'_, Vec<Lane>>;
+    /// At most `limit` lanes of a queue, ordered by the bytes of their names; only those after the given name. It costs
+    /// what it returns.
+    fn lanes(&self, queue: QueueId, after: Option<Arc<str>>, limit: usize) -> Answer<'_, Vec<Lane>>;
+
+    /// What queues hold, these or all, in queue id order. Unknown queues are left out. What was answered before is
+    /// counted; leases are those that have not ended at `now`.
+    fn tallies(&self, queues: Option<Vec<QueueId>>, now: Timestamp) -> Answer<'_, Vec<QueueTally>>;
 
     /// Store a group at first contact; the first one wins and is answered. `None` = unknown queue.
     fn put_group(&self, group: GroupRecord) -> Answer<'_, Option<GroupRecord>>;

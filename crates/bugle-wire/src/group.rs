@@ -128,6 +128,6 @@ pub struct GroupPartitionEntry<'a> {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
-fn is_false(flag: &bool) -> bool {
+pub(crate) fn is_false(flag: &bool) -> bool {
     !flag
 }

@@ -14,12 +14,15 @@ mod time;
 
 mod ack;
 mod group;
+mod group_list;
 mod letter;
 mod message;
 mod pop;
 mod push;
 mod queue;
+mod queue_status;
 mod renew;
+mod resource;
 mod trace;
 mod transact;
 
@@ -30,6 +33,7 @@ pub use group::{
     DeleteGroupAnswer, GroupPartitionEntry, GroupQueueEntry, SeekAnswer, SeekPartitionAnswer, SeekRequest,
     SubscriptionAnswer, SubscriptionRequest,
 };
+pub use group_list::{GroupEntry, LaggingEntry};
 pub use letter::{
     LetterCount, LetterEntry, LetterList, Pagination, RedriveAnswer, RedriveDestination, RedriveFilter,
     RedriveRequest, ReplayAnswer, ReplayRequest,
@@ -42,7 +46,17 @@ pub use payload::Payload;
 pub use pop::{AutopilotTerms, LaneLabel, PopHead, PopMessage, write_pop_end};
 pub use push::{PushEntry, PushRequest, PushResult, PushStatus};
 pub use queue::{ConfigureAnswer, ConfigureRequest, DeleteQueueAnswer};
+pub use queue_status::{
+    ConsumedEntry, PartitionStatusEntry, QueueStatusAnswer, QueueStatusEntry, StatusConfigEntry,
+    StatusMessageEntry, TotalsEntry,
+};
 pub use renew::{RenewAnswer, RenewRequest};
+pub use resource::{
+    CleanedEntry, CountsEntry, DepthAnswer, FamilyCounts, FamilyEntry, LagEntry, NamespaceEntry,
+    NamespacesAnswer, OverviewAnswer, PartitionDepth, PartitionEntry, QueueDetailAnswer, QueueEntry,
+    QueueListAnswer, RankedEntry, RankingAnswer, RefreshAnswer, RefreshedEntry, ShortCounts, SpreadEntry,
+    StoredEntry, TaskEntry, TasksAnswer, ThroughputEntry,
+};
 pub use text::write_text;
 pub use time::{Millis, write_micros};
 pub use trace::{

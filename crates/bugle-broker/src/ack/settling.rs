@@ -193,8 +193,9 @@ impl Inner {
 
     /// The exchange happened: remember it, free the lane if it did, answer, go on with what came meanwhile.
     fn settled(self: &Arc<Self>, settling: Settling, outcome: Computed) {
-        let Settling { channel, lane, calls, .. } = settling;
+        let Settling { channel, lane, calls, cursor, .. } = settling;
         if let Some(next) = outcome.next {
+            self.consumed(cursor.as_ref(), &next);
             self.cursor_changed(&channel, &lane, next);
         }
         let dead = outcome.swap.as_ref().map_or(0, |swap| swap.dead.len());
@@ -205,6 +206,12 @@ impl Inner {
             let _ = call.reply.send(Ok(answer));
         }
         self.next_settlement(&channel, &lane);
+    }
+
+    /// A cursor was exchanged for `next`: count what the group is done with by that.
+    pub(crate) fn consumed(&self, cursor: Option<&Cursor>, next: &Cursor) {
+        let before = cursor.map_or(0, |cursor| cursor.consumed);
+        self.meters.processed.add(next.consumed.saturating_sub(before));
     }
 
     fn refuse_settling(self: &Arc<Self>, settling: Settling, refused: &Refused) {

@@ -84,7 +84,11 @@ impl Inner {
     }
 
     /// What the group would be given next in each lane.
-    async fn next_offsets(&self, found: &[LaneCursor], start: Start) -> Result<Vec<Offset>, Refused> {
+    pub(crate) async fn next_offsets(
+        &self,
+        found: &[LaneCursor],
+        start: Start,
+    ) -> Result<Vec<Offset>, Refused> {
         let mut next = Vec::with_capacity(found.len());
         let (mut positions, mut position_for) = (Vec::new(), Vec::new());
         for (i, found) in found.iter().enumerate() {
@@ -105,7 +109,10 @@ impl Inner {
     }
 
     /// When the messages at these offsets were pushed, from memory where possible.
-    async fn stamps(&self, wanted: &[(LaneId, Offset)]) -> Result<Vec<Option<Timestamp>>, Refused> {
+    pub(crate) async fn stamps(
+        &self,
+        wanted: &[(LaneId, Offset)],
+    ) -> Result<Vec<Option<Timestamp>>, Refused> {
         let remembered = |(lane, at): &(LaneId, Offset)| {
             let segments = self.lanes.get(*lane)?.cached(*at, *at + 1)?;
             segments.first().map(|segment| segment.created_at)

@@ -1,12 +1,8 @@
 //! Walking all lanes of a queue by name, in pages, while lanes come and go.
-//!
-//! The store counts pages in rows. A lane that is collected moves all behind it one row up, and the next page would pass one
-//! over; so each page begins with the last row of the one before, and if that is not there any more, it is looked for
-//! further up.
 
 use std::sync::Arc;
 
-use bugle_store::{Lane, Page, QueueId};
+use bugle_store::{Lane, QueueId};
 
 use crate::api::Refused;
 use crate::inner::Inner;
@@ -17,46 +13,21 @@ const PAGE: usize = 500;
 /// See the module.
 pub(super) struct Walk {
     queue: QueueId,
-    /// Row of the next page, as far as is known.
-    row: usize,
     last: Option<Arc<str>>,
-    done: bool,
 }
 
 impl Walk {
     pub(super) fn of(queue: QueueId) -> Self {
-        Self { queue, row: 0, last: None, done: false }
+        Self { queue, last: None }
     }
 
     /// The next lanes; none at the end.
     pub(super) async fn next(&mut self, inner: &Inner) -> Result<Vec<Lane>, Refused> {
-        while !self.done {
-            let page = Page { offset: self.row, limit: PAGE + 1 };
-            let lanes = inner.watch(inner.engine.lanes(self.queue, page).await)?;
-            if self.take(&lanes) {
-                let fresh = lanes.into_iter().filter(|lane| self.is_new(lane)).collect::<Vec<_>>();
-                if let Some(last) = fresh.last() {
-                    self.last = Some(last.name.clone());
-                    return Ok(fresh);
-                }
-            }
+        let lanes = inner.watch(inner.engine.lanes(self.queue, self.last.clone(), PAGE).await)?;
+        if let Some(last) = lanes.last() {
+            self.last = Some(last.name.clone());
         }
-        Ok(Vec::new())
-    }
-
-    /// A page was read. `false` = it begins too far down.
-    fn take(&mut self, lanes: &[Lane]) -> bool {
-        if self.row > 0 && lanes.first().is_none_or(|first| self.is_new(first)) {
-            self.row = self.row.saturating_sub(PAGE);
-            return false;
-        }
-        self.done = lanes.len() <= PAGE;
-        self.row += lanes.len().saturating_sub(1);
-        true
-    }
-
-    fn is_new(&self, lane: &Lane) -> bool {
-        self.last.as_ref().is_none_or(|last| lane.name > *last)
+        Ok(lanes)
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use bugle_store::{
-    DeadLetterFilter, Group, Lane, LaneId, Load, Offset, Page, Position, QUEUE_MODE, Queue, Read, Segment,
+    DeadLetterFilter, Group, Lane, LaneId, Load, Offset, Position, QUEUE_MODE, Queue, Read, Segment,
     Timestamp,
 };
 
@@ -117,18 +117,15 @@ impl Inner {
         let mut listed = Vec::new();
         let mut looked = 0;
         for queue in queues {
-            let mut offset = 0;
+            let mut after: Option<Arc<str>> = None;
             loop {
                 let lanes = match &query.partition {
                     Some(name) => self.lane_named(queue, name).await?,
-                    None => {
-                        let page = Page { offset, limit: LANE_PAGE };
-                        self.watch(self.engine.lanes(queue.id, page).await)?
-                    }
+                    None => self.watch(self.engine.lanes(queue.id, after, LANE_PAGE).await)?,
                 };
                 let last = query.partition.is_some() || lanes.len() < LANE_PAGE;
                 looked += lanes.len().max(1);
-                offset += lanes.len();
+                after = lanes.last().map(|lane| lane.name.clone());
                 let recent =
                     lanes.into_iter().filter(|lane| lane.head > lane.tail && lane.written_at >= from);
                 listed.extend(recent.map(|lane| Listed {

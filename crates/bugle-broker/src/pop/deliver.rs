@@ -53,6 +53,8 @@ impl Inner {
             if leased {
                 (open.answer.lease_id, open.answer.lease_expires_at) = lease.unzip();
                 open.claimed.push((plan.channel.clone(), plan.lane.id));
+            } else {
+                self.meters.processed.add(messages.len() as u64);
             }
             open.messages = open.messages.saturating_sub(messages.len() as u64);
             self.meters.queues.of(plan.queue.id).popped.add(messages.len() as u64);

@@ -251,6 +251,7 @@ impl Inner {
         };
         self.lanes.remember(&work.lane, stored);
         self.lane_committed(&work.lane);
+        self.meters.ingested.add(u64::from(count));
         self.meters.queues.of(work.lane.queue).pushed.add(u64::from(count));
     }
 

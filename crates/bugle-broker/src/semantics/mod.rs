@@ -4,6 +4,7 @@
 //! store. Time is always passed in. `settle` uses `retry`, `seek` uses `lease`; otherwise the modules know nothing of each
 //! other.
 
+pub(crate) mod backlog;
 pub(crate) mod configure;
 pub(crate) mod lease;
 pub(crate) mod priority;

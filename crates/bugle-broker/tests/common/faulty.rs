@@ -230,7 +230,8 @@ impl Catalog for Faulty {
         put_queue(queue: Queue) -> PutQueue;
         delete_queue(id: QueueId) -> bool;
         ensure_lanes(batch: Vec<NewLane>) -> Vec<Result<Lane, LaneError>>;
-        lanes(queue: QueueId, page: Page) -> Vec<Lane>;
+        lanes(queue: QueueId, after: Option<Arc<str>>, limit: usize) -> Vec<Lane>;
+        tallies(queues: Option<Vec<QueueId>>, now: Timestamp) -> Vec<QueueTally>;
         put_group(group: GroupRecord) -> Option<GroupRecord>;
         update_group(group: GroupRecord) -> bool;
         delete_group(queue: QueueId, group: Group, record: bool) -> u64;

@@ -52,7 +52,7 @@ pub(crate) async fn delete_on_queue(
     forget(&app, &group, Some(&queue), query.as_deref()).await
 }
 
-async fn forget(
+pub(crate) async fn forget(
     app: &App,
     group: &str,
     queue: Option<&str>,

@@ -3,6 +3,7 @@
 pub(crate) mod ack;
 pub(crate) mod dlq;
 pub(crate) mod fallback;
+pub(crate) mod group_list;
 pub(crate) mod groups;
 pub(crate) mod health;
 pub(crate) mod lease;
@@ -11,5 +12,7 @@ pub(crate) mod metrics;
 pub(crate) mod pop;
 pub(crate) mod push;
 pub(crate) mod queue;
+pub(crate) mod queue_status;
+pub(crate) mod resources;
 pub(crate) mod traces;
 pub(crate) mod transaction;

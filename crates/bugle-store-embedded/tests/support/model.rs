@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use bugle_store::conformance::tally::{assert_tally, recount};
 use bugle_store::{
     Append, Commit, Cursor, DeadLetter, DeadLetterFilter, Engine, Expire, Find, Guard, LaneId, Lease, Load,
     NewLane, NewSegment, Page, Queue, QueueId, QueueOptions, Read, Swap, Timestamp, Trace, TraceFilter, Trim,
@@ -245,6 +246,13 @@ impl Pair {
             Some(maybe) if seen == maybe.blank() => self.picture = maybe,
             _ => assert!(seen == self.picture.blank(), "{}", difference(&seen, &self.picture)),
         }
+        // Half of the leases have ended at this time.
+        let now = Timestamp(500);
+        let tallies = store.tallies(None, now).await.unwrap();
+        assert_eq!(tallies.len(), self.picture.queues.len());
+        for tally in tallies {
+            assert_tally(&tally, &recount(store, tally.queue, now).await);
+        }
         // Fingerprints are not in the answer of a read, so they are looked for.
         for (lane, picture) in &self.picture.lanes {
             if let Some((base, _, prints, _)) =
@@ -319,7 +327,7 @@ pub(crate) async fn try_look(
     let snapshot = store.snapshot(None).await?.expect("a snapshot is asked for without a known version");
     picture.queues = snapshot.queues.iter().map(|q| (q.id, q.version)).collect();
     for queue in snapshot.queues {
-        for lane in store.lanes(queue.id, ALL).await? {
+        for lane in store.lanes(queue.id, None, usize::MAX).await? {
             assert!(possible.contains(&lane.id), "a lane nobody made");
             let read = Read { lane: lane.id, from: 0, to: u64::MAX, max_bytes: usize::MAX };
             let segments = store.read(vec![read]).await?.remove(0);

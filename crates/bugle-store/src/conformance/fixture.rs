@@ -17,7 +17,10 @@ use crate::{
 };
 
 /// A page that holds everything a case can have.
-pub(super) const ALL: Page = Page { offset: 0, limit: 100_000 };
+pub(super) const ALL: Page = Page { offset: 0, limit: MANY };
+
+/// More than a case can have.
+pub(super) const MANY: usize = 100_000;
 
 /// `seconds` after a fixed moment in 2023. Cases that expire rows work before 1990, so they never meet these.
 pub(super) fn at(seconds: i64) -> Timestamp {

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::fixture::{ALL, Fixture, at, up};
-use crate::{Engine, Lane, LaneError, LaneId, NewLane, Page, QueueId};
+use super::fixture::{Fixture, MANY, at, up};
+use crate::{Engine, Lane, LaneError, LaneId, NewLane, QueueId};
 
 /// A new lane is empty and stamped with its creation.
 pub async fn a_new_lane_is_empty(engine: Arc<dyn Engine>) {
@@ -32,7 +32,7 @@ pub async fn an_existing_lane_is_answered(engine: Arc<dyn Engine>) {
     let again = f.lane_at("a", at(50)).await;
     assert_eq!((again.id, again.head, again.tail), (id, 2, 1));
     assert_eq!((again.created_at, again.written_at), (at(0), at(1)));
-    assert_eq!(up(f.lanes(f.queue.id, ALL).await), [again]);
+    assert_eq!(up(f.lanes(f.queue.id, None, MANY).await), [again]);
 }
 
 /// A batch mixes new, existing, repeated and impossible lanes, and answers in the order asked.
@@ -63,7 +63,8 @@ pub async fn batches_answer_in_order(engine: Arc<dyn Engine>) {
     }
     assert_eq!(answers[0], answers[5]);
     assert_eq!(answers[2].as_ref().map(|lane| lane.created_at), Ok(at(0)));
-    let names: Vec<_> = up(f.lanes(f.queue.id, ALL).await).iter().map(|lane| lane.name.to_string()).collect();
+    let names: Vec<_> =
+        up(f.lanes(f.queue.id, None, MANY).await).iter().map(|lane| lane.name.to_string()).collect();
     assert_eq!(names, ["a", "b", "c"]);
 }
 
@@ -75,13 +76,31 @@ pub async fn lanes_are_listed_by_name(engine: Arc<dyn Engine>) {
         f.lane(name).await;
     }
     names.sort_unstable();
-    let mut listed = Vec::new();
-    for offset in (0..names.len() + 4).step_by(4) {
-        let page = up(f.lanes(f.queue.id, Page { offset, limit: 4 }).await);
-        assert!(page.len() <= 4);
-        listed.extend(page.iter().map(|lane| lane.name.to_string()));
+    let mut listed: Vec<Arc<str>> = Vec::new();
+    loop {
+        let page = up(f.lanes(f.queue.id, listed.last().cloned(), 4).await);
+        assert_eq!(page.len(), 4.min(names.len() - listed.len()));
+        if page.is_empty() {
+            break;
+        }
+        listed.extend(page.into_iter().map(|lane| lane.name));
     }
-    assert_eq!(listed, names);
+    assert_eq!(listed, names.map(Arc::from));
+    assert_eq!(up(f.lanes(f.queue.id, None, 0).await), []);
+}
+
+/// Listing goes on after a name whether or not that lane is still, or ever was, there.
+pub async fn listing_goes_on_after_any_name(engine: Arc<dyn Engine>) {
+    let f = Fixture::new(engine).await;
+    for name in ["b", "d", "f"] {
+        f.lane(name).await;
+    }
+    for (after, expected) in
+        [("a", vec!["b", "d"]), ("b", vec!["d", "f"]), ("c", vec!["d", "f"]), ("f", vec![])]
+    {
+        let page = up(f.lanes(f.queue.id, Some(after.into()), 2).await);
+        assert_eq!(page.iter().map(|lane| &*lane.name).collect::<Vec<_>>(), expected, "after {after}");
+    }
 }
 
 /// Of many who create one lane at the same time all get the same one.
@@ -106,5 +125,5 @@ pub async fn concurrent_creation_agrees(engine: Arc<dyn Engine>) {
     }
     assert!(answers[0].iter().all(Result::is_ok));
     assert!(answers.iter().all(|lanes| *lanes == answers[0]));
-    assert_eq!(up(f.lanes(f.queue.id, ALL).await).len(), 20);
+    assert_eq!(up(f.lanes(f.queue.id, None, MANY).await).len(), 20);
 }

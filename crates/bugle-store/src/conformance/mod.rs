@@ -23,6 +23,8 @@ pub mod read;
 pub mod retention;
 pub mod survey;
 pub mod swap;
+pub mod tally;
+pub mod tally_races;
 pub mod trace;
 
 use std::any::Any;
@@ -203,7 +205,21 @@ suite! { $
         an_existing_lane_is_answered
         batches_answer_in_order
         lanes_are_listed_by_name
+        listing_goes_on_after_any_name
         concurrent_creation_agrees;
+    tally:
+        queues_are_answered_by_id
+        pushes_count_at_once
+        trims_below_and_past_cursors
+        cursors_move_both_ways
+        leases_count_while_they_live
+        a_deleted_group_is_gone
+        expired_lanes_are_gone
+        a_deleted_queue_is_gone
+        dead_letters_are_counted;
+    tally_races:
+        random_changes_come_to_the_same
+        askers_do_not_disturb_writers;
     deletion:
         deletion_takes_everything
         a_queue_created_again_is_empty

@@ -5,9 +5,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use uuid::Uuid;
 
-use super::fixture::{ALL, Fixture, at, new_queue, unique, up};
+use super::fixture::{Fixture, MANY, at, new_queue, unique, up};
 use crate::{
-    Enforced, Engine, GroupRecord, Page, PutQueue, Queue, QueueId, QueueOptions, Snapshot, Start, Timestamp,
+    Enforced, Engine, GroupRecord, PutQueue, Queue, QueueId, QueueOptions, Snapshot, Start, Timestamp,
 };
 
 async fn snapshot(engine: &dyn Engine) -> Snapshot {
@@ -140,7 +140,7 @@ pub async fn names_are_any_text(engine: Arc<dyn Engine>) {
         let group = GroupRecord { group: name.as_str().into(), ..record(f.queue.id) };
         assert_eq!(up(f.put_group(group.clone()).await), Some(group));
     }
-    let lanes = up(f.lanes(f.queue.id, ALL).await);
+    let lanes = up(f.lanes(f.queue.id, None, MANY).await);
     names.sort_unstable();
     let listed: Vec<&str> = lanes.iter().map(|lane| &*lane.name).collect();
     assert_eq!(listed, names, "in the order of their bytes");
@@ -200,5 +200,5 @@ pub async fn one_creation_wins(engine: Arc<dyn Engine>) {
 
 /// Listing pages of a queue that does not exist is empty.
 pub async fn an_unknown_queue_has_no_lanes(engine: Arc<dyn Engine>) {
-    assert_eq!(up(engine.lanes(QueueId::random(), Page { offset: 0, limit: 10 }).await), []);
+    assert_eq!(up(engine.lanes(QueueId::random(), None, 10).await), []);
 }

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use uuid::Uuid;
 
@@ -12,6 +13,7 @@ use crate::catalog::{
 use crate::change::DeadLetter;
 use crate::lane::Lane;
 use crate::name::{Group, LaneId, QueueId};
+use crate::tally::QueueTally;
 use crate::time::Timestamp;
 use crate::{Answer, Catalog};
 
@@ -90,11 +92,29 @@ impl State {
         }
     }
 
-    fn lanes(&self, queue: QueueId, page: Page) -> Vec<Lane> {
-        let mut lanes: Vec<Lane> =
-            self.lanes.values().map(|log| &log.lane).filter(|lane| lane.queue == queue).cloned().collect();
+    fn lanes(&self, queue: QueueId, after: Option<&str>, limit: usize) -> Vec<Lane> {
+        let of_queue = self.lanes.values().map(|log| &log.lane).filter(|lane| lane.queue == queue);
+        let later = of_queue.filter(|lane| after.is_none_or(|after| *lane.name > *after));
+        let mut lanes: Vec<Lane> = later.cloned().collect();
         lanes.sort_by(|a, b| a.name.cmp(&b.name));
-        paged(lanes, page)
+        lanes.truncate(limit);
+        lanes
+    }
+
+    /// Counts everything there is: this is what the counters of engines must come to.
+    fn tally(&self, queue: QueueId, now: Timestamp) -> QueueTally {
+        let mut tally = QueueTally::empty(queue);
+        for Log { lane, .. } in self.lanes.values().filter(|log| log.lane.queue == queue) {
+            let of_lane = self.cursors.iter().filter(|((id, _), _)| *id == lane.id);
+            tally.count(lane, of_lane.map(|((_, group), cursor)| (group, cursor)), now);
+        }
+        tally.dead = self.dead.values().filter(|letter| letter.queue == queue).count() as u64;
+        tally
+    }
+
+    fn tallies(&self, queues: Option<Vec<QueueId>>, now: Timestamp) -> Vec<QueueTally> {
+        let asked = |id: &&QueueId| queues.as_ref().is_none_or(|queues| queues.contains(id));
+        self.queues.keys().filter(asked).map(|id| self.tally(*id, now)).collect()
     }
 
     fn put_group(&mut self, group: GroupRecord) -> Option<GroupRecord> {
@@ -244,8 +264,12 @@ impl Catalog for MemoryStore {
         self.each(batch, State::ensure_lane)
     }
 
-    fn lanes(&self, queue: QueueId, page: Page) -> Answer<'_, Vec<Lane>> {
-        self.answer(move |state| state.lanes(queue, page))
+    fn lanes(&self, queue: QueueId, after: Option<Arc<str>>, limit: usize) -> Answer<'_, Vec<Lane>> {
+        self.answer(move |state| state.lanes(queue, after.as_deref(), limit))
+    }
+
+    fn tallies(&self, queues: Option<Vec<QueueId>>, now: Timestamp) -> Answer<'_, Vec<QueueTally>> {
+        self.answer(move |state| state.tallies(queues, now))
     }
 
     fn put_group(&self, group: GroupRecord) -> Answer<'_, Option<GroupRecord>> {

@@ -49,6 +49,12 @@ mod retry;
 #[cfg(test)]
 mod servers;
 #[cfg(test)]
+mod stats;
+#[cfg(test)]
+mod stats_groups;
+#[cfg(test)]
+mod stats_walk;
+#[cfg(test)]
 mod traces;
 #[cfg(test)]
 mod transactions;

@@ -1,2 +1,0 @@
--- Lanes of a queue by name.
-SELECT {lane} FROM {schema}.lanes l WHERE l.queue_id = $1 ORDER BY l.name OFFSET $2 LIMIT $3
