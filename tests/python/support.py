@@ -9,6 +9,7 @@ import itertools
 import os
 import time
 import unittest
+from datetime import datetime, timezone
 
 from queen import Queen
 
@@ -34,6 +35,12 @@ async def eventually(look, what):
             return found
         await asyncio.sleep(0.05)
     raise AssertionError(f"did not happen: {what}")
+
+
+def age(message):
+    """Seconds since a message was pushed."""
+    pushed = datetime.fromisoformat(message["createdAt"].replace("Z", "+00:00"))
+    return (datetime.now(timezone.utc) - pushed).total_seconds()
 
 
 def numbers(messages):

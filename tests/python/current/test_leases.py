@@ -4,10 +4,10 @@ from datetime import datetime, timezone
 
 from support import ClientTest, numbers, unique
 
-#: A lease in seconds short enough to be waited for.
-SHORT = 1
+#: A lease in seconds short enough to be waited for, and long enough to be renewed in time.
+SHORT = 2
 #: Longer than that, for a rival who waits and must get nothing.
-RIVAL_MILLIS = 2500
+RIVAL_MILLIS = 3500
 
 
 class Leases(ClientTest):
