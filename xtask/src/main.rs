@@ -7,9 +7,13 @@ mod layers;
 mod postgres;
 mod tools;
 
+mod server;
 mod source;
-mod suites;
 mod tidy;
+
+mod python_client;
+mod rust_client;
+mod suites;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

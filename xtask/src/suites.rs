@@ -1,15 +1,16 @@
 //! `cargo xtask test`: the suites in order, each timed, stopping at the first that fails.
 
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::postgres::Postgres;
-use crate::tidy;
+use crate::server::Engine;
 use crate::tools::{self, Tool};
+use crate::{python_client, rust_client, tidy};
 
 /// Where tests find the database.
 const DSN: &str = "BUGLE_TEST_PG";
@@ -23,7 +24,7 @@ struct Suite {
 }
 
 /// In the order of their price.
-const SUITES: [Suite; 6] = [
+const SUITES: [Suite; 8] = [
     Suite { name: "fmt", about: "sources are formatted", needs: &[], run: fmt },
     Suite { name: "tidy", about: "headers, sizes, words, paths, layers", needs: &[], run: tidy },
     Suite { name: "clippy", about: "no warning anywhere", needs: &[], run: clippy },
@@ -40,19 +41,67 @@ const SUITES: [Suite; 6] = [
         needs: &[Tool::Postgres],
         run: doctests,
     },
+    Suite {
+        name: "rust-client",
+        about: "the published Rust client's own tests",
+        needs: &[Tool::Postgres, Tool::Curl],
+        run: rust_client::run,
+    },
+    Suite {
+        name: "python-client",
+        about: "the published Python clients",
+        needs: &[Tool::Postgres, Tool::Python],
+        run: python_client::run,
+    },
 ];
 
 /// What the suites of one run share.
-struct Run<'r> {
+pub(crate) struct Run<'r> {
     root: &'r Path,
     dsn: Option<String>,
 }
 
 impl Run<'_> {
+    /// The top of the repository.
+    pub(crate) fn root(&self) -> &Path {
+        self.root
+    }
+
+    /// Where everything is built.
+    pub(crate) fn target(&self) -> PathBuf {
+        // As cargo reads it: relative to where it is started, which is the top.
+        self.root.join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
+    }
+
+    /// Builds the server as it is released; where the program is.
+    pub(crate) fn server(&self) -> Result<PathBuf> {
+        self.cargo(&["build", "--release", "--package", "bugle"])?;
+        Ok(self.target().join("release/bugle"))
+    }
+
+    /// Runs `suite` on every engine, and on the next even if it fails on one: both answers are wanted.
+    pub(crate) fn on_every_engine(&self, suite: impl Fn(Engine<'_>) -> Result<()>) -> Result<()> {
+        let dsn = self.dsn.as_deref().context("there is no PostgreSQL")?;
+        let mut faults = Vec::new();
+        for engine in [Engine::Embedded, Engine::Postgres { dsn }] {
+            eprintln!("\n-- on {}", engine.name());
+            if let Err(error) = suite(engine) {
+                faults.push(format!("on {}: {error:#}", engine.name()));
+            }
+        }
+        ensure!(faults.is_empty(), "{}", faults.join("; "));
+        Ok(())
+    }
+
     fn cargo(&self, arguments: &[&str]) -> Result<()> {
+        tools::run(self.cargo_command().args(arguments))
+    }
+
+    /// The cargo that runs this, at the top of the repository.
+    pub(crate) fn cargo_command(&self) -> Command {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut command = Command::new(cargo);
-        command.args(arguments).current_dir(self.root);
+        command.current_dir(self.root);
         // Set by cargo for xtask itself; inherited, they would rebuild what reads them.
         for (name, _) in std::env::vars_os().filter(|(n, _)| n.to_string_lossy().starts_with("CARGO_PKG_")) {
             command.env_remove(name);
@@ -61,7 +110,7 @@ impl Run<'_> {
         if let Some(dsn) = &self.dsn {
             command.env(DSN, dsn);
         }
-        tools::run(&mut command)
+        command
     }
 }
 
@@ -137,11 +186,11 @@ fn run_in_order(run: &Run<'_>, chosen: &[&Suite]) -> ExitCode {
         table.push((suite.name, if outcome.is_ok() { "ok" } else { "FAILED" }, start.elapsed()));
         failure = outcome.err();
     }
-    eprintln!("\n{:<12} {:<8} {:>9}", "suite", "result", "seconds");
+    eprintln!("\n{:<14} {:<8} {:>9}", "suite", "result", "seconds");
     for (name, result, time) in &table {
-        eprintln!("{name:<12} {result:<8} {:>9.1}", time.as_secs_f64());
+        eprintln!("{name:<14} {result:<8} {:>9.1}", time.as_secs_f64());
     }
-    eprintln!("{:<12} {:<8} {:>9.1}", "all", "", table.iter().map(|row| row.2.as_secs_f64()).sum::<f64>());
+    eprintln!("{:<14} {:<8} {:>9.1}", "all", "", table.iter().map(|row| row.2.as_secs_f64()).sum::<f64>());
     match failure {
         None => ExitCode::SUCCESS,
         Some(error) => {
@@ -174,6 +223,20 @@ mod order_tests {
         let (good, bad, never) = (suite(passes), suite(fails), suite(panics));
         assert_eq!(run_in_order(&context, &[&good, &good]), ExitCode::SUCCESS);
         assert_eq!(run_in_order(&context, &[&good, &bad, &never]), ExitCode::FAILURE);
+    }
+
+    #[test]
+    fn both_engines_are_tried_and_every_failure_is_told() {
+        let run = Run { root: Path::new("."), dsn: Some("postgres://x".to_owned()) };
+        let tried = std::cell::Cell::new(0);
+        let outcome = run.on_every_engine(|engine| {
+            tried.set(tried.get() + 1);
+            bail!("{} is bad", engine.name())
+        });
+        assert_eq!(tried.get(), 2);
+        let text = outcome.unwrap_err().to_string();
+        assert_eq!(text, "on embedded: embedded is bad; on postgres: postgres is bad");
+        run.on_every_engine(|_| Ok(())).unwrap();
     }
 
     #[test]

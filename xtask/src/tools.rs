@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -14,6 +14,9 @@ pub(crate) enum Tool {
     Nextest,
     Postgres,
     PgBouncer,
+    Curl,
+    /// An interpreter that can make virtual environments.
+    Python,
 }
 
 impl Tool {
@@ -22,6 +25,8 @@ impl Tool {
             Self::Nextest => on_path("cargo-nextest").is_some(),
             Self::Postgres => postgres::programs().is_some(),
             Self::PgBouncer => on_path("pgbouncer").is_some(),
+            Self::Curl => on_path("curl").is_some(),
+            Self::Python => succeeds("python3", &["-c", "import ensurepip, venv"]),
         }
     }
 
@@ -31,6 +36,8 @@ impl Tool {
             Self::Nextest => None,
             Self::Postgres => Some("postgresql"),
             Self::PgBouncer => Some("pgbouncer"),
+            Self::Curl => Some("curl"),
+            Self::Python => Some("python3-venv"),
         }
     }
 }
@@ -72,6 +79,13 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| format!("cannot start: {line}"))?;
     ensure!(status.success(), "{line}: {status}");
     Ok(())
+}
+
+/// Whether a command ends well. One that cannot be started does not.
+fn succeeds(program: &str, arguments: &[&str]) -> bool {
+    let mut command = Command::new(program);
+    command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
 }
 
 /// Where a program is. `/usr/sbin` is looked at as well: servers are there and it is not on everybody's path.

@@ -268,8 +268,8 @@ pub struct Acked {
     pub noop: bool,
     /// The message is a dead letter now.
     pub dlq: bool,
-    /// Whether the lane is free for the group now; `None` where it is not known.
-    pub lease_released: Option<bool>,
+    /// It was taken and the lane is free for the group now.
+    pub lease_released: bool,
     /// Queue name, where known.
     pub queue: Option<Arc<str>>,
     /// Partition name, where known.

@@ -3,6 +3,7 @@
 mod list;
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use bugle_store::{
@@ -26,6 +27,8 @@ struct Sighting {
     partition: Arc<str>,
     lane: LaneId,
     offset: Offset,
+    /// The positions of its segment, where that was read.
+    segment: Option<Range<Offset>>,
     created_at: Timestamp,
     message: Message,
 }
@@ -80,7 +83,7 @@ impl Inner {
         Ok(offset.and_then(|offset| {
             let (message, created_at) = located.message(offset)?.clone();
             let partition = found.lane.name.clone();
-            Some(Sighting { queue, partition, lane: lane.id, offset, created_at, message })
+            Some(Sighting { queue, partition, lane: lane.id, offset, segment: None, created_at, message })
         }))
     }
 
@@ -91,6 +94,7 @@ impl Inner {
             partition: letter.partition.clone(),
             lane: letter.lane,
             offset: letter.offset,
+            segment: None,
             created_at: letter.created_at,
             message: self.message_of(letter)?,
         })
@@ -120,7 +124,7 @@ impl Inner {
 
     fn describe(&self, sighting: Sighting, readers: &[Reader], dead: impl Fn(&Group) -> bool) -> MessageView {
         let now = self.engine.now();
-        let Sighting { queue, partition, lane, offset, created_at, mut message } = sighting;
+        let Sighting { queue, partition, lane, offset, segment, created_at, mut message } = sighting;
         let groups: Vec<GroupView> = readers
             .iter()
             .map(|reader| status::view(reader, offset, created_at, dead(&reader.group), now))
@@ -134,6 +138,7 @@ impl Inner {
             partition,
             lane,
             offset,
+            segment,
             created_at,
             message,
             encrypted,

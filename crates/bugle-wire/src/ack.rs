@@ -65,8 +65,8 @@ pub struct AckResult<'a> {
     pub queue_name: Option<&'a str>,
     /// Where known.
     pub partition_name: Option<&'a str>,
-    /// Whether the lane is free now, where known.
-    pub lease_released: Option<bool>,
+    /// The lane is free now. Never `null`: clients read a boolean.
+    pub lease_released: bool,
     /// The message is a dead letter now.
     pub dlq: bool,
     /// It was taken but changed nothing.

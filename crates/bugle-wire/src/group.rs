@@ -79,8 +79,8 @@ pub struct SubscriptionAnswer<'a> {
     pub success: bool,
     /// The group.
     pub consumer_group: &'a str,
-    /// Where it starts now.
-    pub new_timestamp: Millis,
+    /// Where it starts now, as it was sent.
+    pub new_timestamp: &'a str,
     /// Queues it was changed on.
     pub rows_updated: u64,
 }

@@ -48,7 +48,7 @@ pub use letter::{
 };
 pub use message::{
     BusStatus, FullMessage, GiveUpRequest, ListedMessage, MessageEntry, MessageGroup, MessageListAnswer,
-    MessageOutcome, ModeEntry, QueueConfigEntry,
+    MessageOutcome, ModeEntry, QueueConfigEntry, SegmentEntry,
 };
 pub use payload::Payload;
 pub use pop::{

@@ -62,6 +62,20 @@ pub struct ListedMessage<'a> {
     pub bus_status: BusStatus,
     /// Of the queue.
     pub queue_priority: i64,
+    /// Fingerprint of the transaction id, by which the server looks for it: 16 hex digits.
+    pub txn_hash: String,
+    /// Where it is stored.
+    pub segment: Option<SegmentEntry>,
+}
+
+/// The messages of a partition that were stored together.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SegmentEntry {
+    /// Position of the first.
+    pub base_offset: u64,
+    /// How many.
+    pub messages: u64,
 }
 
 /// What named groups have made of a message.

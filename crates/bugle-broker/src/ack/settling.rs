@@ -180,13 +180,13 @@ impl Inner {
             .verdicts
             .iter()
             .map(|verdict| {
-                let base = Acked {
+                let acked = verdict_to_acked(verdict);
+                Acked {
                     queue: queue.clone(),
                     partition: Some(settling.lane.name.clone()),
-                    lease_released: Some(settled.released),
-                    ..verdict_to_acked(verdict)
-                };
-                if base.success { base } else { Acked { lease_released: None, ..base } }
+                    lease_released: acked.success && settled.released,
+                    ..acked
+                }
             })
             .collect()
     }

@@ -1,5 +1,6 @@
 //! Messages and traces as callers see them who look without consuming.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -82,6 +83,8 @@ pub struct MessageView {
     pub lane: LaneId,
     /// Position in the lane.
     pub offset: Offset,
+    /// Positions of all that was committed with it, as one segment; only in a list.
+    pub segment: Option<Range<Offset>>,
     /// When it was pushed.
     pub created_at: Timestamp,
     /// Decrypted.

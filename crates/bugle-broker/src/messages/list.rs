@@ -315,6 +315,7 @@ fn sightings<'a>(
                 partition: listed.lane.name.clone(),
                 lane: listed.lane.id,
                 offset,
+                segment: Some(segment.base..segment.end()),
                 created_at: segment.created_at,
                 message,
             },

@@ -152,6 +152,8 @@ struct Walk {
     committed: Offset,
     /// Why it got no further: `Retry` or `Failed`.
     stop: Option<AckStatus>,
+    /// A message failed, whether it comes again or not.
+    failed: bool,
     dead: Vec<Dead>,
 }
 
@@ -164,7 +166,7 @@ fn walk(
     options: &QueueOptions,
     verdicts: &mut [Verdict],
 ) -> Walk {
-    let mut walk = Walk { committed: cursor.committed, stop: None, dead: Vec::new() };
+    let mut walk = Walk { committed: cursor.committed, stop: None, failed: false, dead: Vec::new() };
     // The charges on the cursor are those of what lies at `committed`, and of what failed together with it. A message
     // behind one that this call completes has not been charged yet.
     let mut attempts = cursor.attempts;
@@ -172,6 +174,7 @@ fn walk(
         let offset = same[0].offset;
         let status = acks[same[0].index].status;
         let exhausted = u64::from(attempts) >= options.retry_limit;
+        walk.failed |= status == AckStatus::Failed;
         let verdict = match status {
             AckStatus::Retry => None,
             AckStatus::Failed if !exhausted => None,
@@ -240,7 +243,9 @@ fn advance(cursor: &Cursor, walk: &Walk, options: &QueueOptions, now: Now) -> Op
             Timestamp::ZERO
         };
     }
-    if walk.stop.is_some() || walk.committed >= lease_end {
+    // A consumer that reports a failure drops the rest of its batch, without knowing whether the message comes again:
+    // keeping the lease for it would hold that rest back until the lease ends.
+    if walk.stop.is_some() || walk.failed || walk.committed >= lease_end {
         next.lease = None;
     }
     if next == *cursor {

@@ -83,10 +83,11 @@ pub(crate) async fn subscription(
     let name = checked_group(&group)?;
     let body = body::read(body, &app.config).await?;
     let request: SubscriptionRequest<'_> = read(&body)?;
-    let missing = || Refused::Invalid("Missing subscriptionTimestamp in request body".into());
-    let from = time("subscriptionTimestamp", &request.subscription_timestamp)?.ok_or_else(missing)?;
+    let sent = &request.subscription_timestamp;
+    let (Some(from), Field::Is(new_timestamp)) = (time("subscriptionTimestamp", sent)?, sent) else {
+        return Err(Refused::Invalid("Missing subscriptionTimestamp in request body".into()).into());
+    };
     let rows_updated = app.broker.subscription(&name, from).await?;
-    let new_timestamp = Millis(from.0);
     let answer = SubscriptionAnswer { success: true, consumer_group: &group, new_timestamp, rows_updated };
     Ok(json(StatusCode::OK, &answer))
 }

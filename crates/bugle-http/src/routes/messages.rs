@@ -7,10 +7,10 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, RawQuery, State};
 use axum::response::Response;
 use bugle_broker::{MessageQuery, MessageStatus, MessageView, ReadMode, Refused};
-use bugle_store::{LaneId, QUEUE_MODE};
+use bugle_store::{LaneId, QUEUE_MODE, fingerprint};
 use bugle_wire::{
     BusStatus, FullMessage, GiveUpRequest, ListedMessage, MessageEntry, MessageGroup, MessageListAnswer,
-    MessageOutcome, Millis, ModeEntry, Payload, QueueConfigEntry, read,
+    MessageOutcome, Millis, ModeEntry, Payload, QueueConfigEntry, SegmentEntry, read,
 };
 use http::StatusCode;
 
@@ -189,6 +189,11 @@ fn listed(view: &MessageView) -> ListedMessage<'_> {
         queue_status: view.queue_status.map(MessageStatus::name),
         bus_status: BusStatus { consumed_by: consumed_by(view), total_groups: view.mode().bus_groups },
         queue_priority: view.queue.options.priority,
+        txn_hash: format!("{:016x}", fingerprint(&view.message.transaction_id)),
+        segment: view.segment.as_ref().map(|positions| SegmentEntry {
+            base_offset: positions.start,
+            messages: positions.end - positions.start,
+        }),
     }
 }
 

@@ -9,7 +9,6 @@ use bugle_broker::{PushItem, Refused};
 use bugle_wire::{PushRequest, PushResult, PushStatus, read};
 use bytes::Bytes;
 use http::StatusCode;
-use uuid::Uuid;
 
 use crate::app::App;
 use crate::auth::Producer;
@@ -28,20 +27,19 @@ pub(crate) async fn push(
     if items.is_empty() {
         return Ok(json(StatusCode::CREATED, &[(); 0]));
     }
-    let told: Vec<(Arc<str>, Option<Uuid>)> =
-        items.iter().map(|item| (item.queue.clone(), item.trace_id)).collect();
+    let queues: Vec<Arc<str>> = items.iter().map(|item| item.queue.clone()).collect();
     let pushed = app.broker.push(items).await?;
     let results: Vec<PushResult<'_>> = pushed
         .iter()
-        .zip(&told)
+        .zip(&queues)
         .enumerate()
-        .map(|(index, (pushed, (queue, trace)))| PushResult {
+        .map(|(index, (pushed, queue))| PushResult {
             index,
             transaction_id: std::str::from_utf8(&pushed.transaction_id).unwrap_or_default(),
             status: if pushed.duplicate { PushStatus::Duplicate } else { PushStatus::Queued },
             message_id: pushed.message_id,
             partition_id: (!pushed.duplicate).then_some(pushed.lane.0),
-            trace_id: (!pushed.duplicate).then_some(*trace),
+            trace_id: (!pushed.duplicate).then_some(None),
             queue_name: queue,
         })
         .collect();
@@ -54,7 +52,11 @@ fn items(body: &Bytes, producer: Option<Bytes>) -> Result<Vec<PushItem>, Failure
     // An absent payload is stored as null: this is what the older suites expect.
     let mut pushes = Pushes::new(body, "null", producer);
     let items = objects(&request.items, "items", "items array is required")?
-        .map(|(i, entry)| pushes.item(entry?, &|field| format!("items[{i}].{field}")))
+        .map(|(i, entry)| {
+            let item = pushes.item(entry?, &|field| format!("items[{i}].{field}"))?;
+            // Only transactions store a trace id; clients' suites insist on it.
+            Ok(PushItem { trace_id: None, ..item })
+        })
         .collect::<Result<_, Refused>>()?;
     Ok(items)
 }

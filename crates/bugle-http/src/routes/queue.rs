@@ -9,6 +9,7 @@ use axum::response::Response;
 use bugle_broker::{Configure, Refused, check_free, check_name};
 use bugle_wire::{ConfigureAnswer, ConfigureRequest, DeleteQueueAnswer, Field, Object, read};
 use http::StatusCode;
+use serde_json::{Map, Value};
 
 use crate::access::AuditObject;
 use crate::app::App;
@@ -60,8 +61,6 @@ fn request(body: &[u8]) -> Result<Configure, Failure> {
         Some("replace") => true,
         Some(_) => return Err(Refused::Invalid("mode must be merge or replace".into()).into()),
     };
-    let namespace = name("namespace", optional(&request.namespace, "namespace", &at)?)?;
-    let task = name("task", optional(&request.task, "task", &at)?)?;
     name("queue", Some(queue))?;
     check_free("queue", queue)?;
     let mut options = request.rest;
@@ -71,7 +70,26 @@ fn request(body: &[u8]) -> Result<Configure, Failure> {
         Field::Is(Object(nested)) => options.extend(nested),
         Field::Wrong => return Err(Refused::Invalid("options must be an object".into()).into()),
     }
+    let namespace = place("namespace", optional(&request.namespace, "namespace", &at)?, &mut options)?;
+    let task = place("task", optional(&request.task, "task", &at)?, &mut options)?;
     Ok(Configure { queue: queue.as_ref().into(), namespace, task, options, replace })
+}
+
+/// The namespace or the task. Some clients send them among the options, where they are taken from; at the top they win.
+fn place(
+    field: &str,
+    at_the_top: Option<&str>,
+    options: &mut Map<String, Value>,
+) -> Result<Option<String>, Refused> {
+    let nested = match options.remove(field) {
+        None | Some(Value::Null) => None,
+        Some(Value::String(text)) => Some(text),
+        Some(_) => return Err(Refused::Invalid(format!("options.{field} must be a string"))),
+    };
+    match at_the_top {
+        Some(_) => name(field, at_the_top),
+        None => name(&format!("options.{field}"), nested.as_deref()),
+    }
 }
 
 /// Names in a configure request may be empty, even the queue's; otherwise they are names like any other.
@@ -93,10 +111,20 @@ mod tests {
             br#"{"queue":"q","namespace":null,"task":"t","leaseTime":1,"ttl":2,"options":{"leaseTime":9,"odd":null}}"#,
         )
         .unwrap();
-        assert_eq!(serde_json::Value::Object(seen.options), json!({"leaseTime": 9, "ttl": 2, "odd": null}));
+        assert_eq!(Value::Object(seen.options), json!({"leaseTime": 9, "ttl": 2, "odd": null}));
         assert_eq!((&*seen.queue, seen.namespace, seen.task.as_deref()), ("q", None, Some("t")));
         assert!(!seen.replace);
         assert!(request(br#"{"queue":"","mode":"replace"}"#).unwrap().replace);
+    }
+
+    #[test]
+    fn namespace_and_task_may_stand_among_the_options() {
+        let seen =
+            request(br#"{"queue":"q","task":"t","options":{"namespace":"n","task":"x","ttl":2}}"#).unwrap();
+        assert_eq!((seen.namespace.as_deref(), seen.task.as_deref()), (Some("n"), Some("t")));
+        assert_eq!(Value::Object(seen.options), json!({"ttl": 2}));
+        let silent = request(br#"{"queue":"q","options":{"namespace":null}}"#).unwrap();
+        assert_eq!((silent.namespace, silent.options.len()), (None, 0));
     }
 
     #[test]
@@ -106,6 +134,8 @@ mod tests {
             (r#"{"queue":7}"#, "queue is required and must be a string"),
             (r#"{"queue":"q","namespace":[]}"#, "namespace must be a string"),
             (r#"{"queue":"q","options":[]}"#, "options must be an object"),
+            (r#"{"queue":"q","options":{"task":7}}"#, "options.task must be a string"),
+            (r#"{"queue":"q","options":{"task":"\u0000"}}"#, "options.task must not contain NUL"),
             (r#"{"queue":"q","mode":"x"}"#, "mode must be merge or replace"),
             (r#"{"queue":"a\u0000"}"#, "queue must not contain NUL"),
             (r#"{"queue":"__system_x"}"#, "queue must not begin with __system_, which is the server's own"),

@@ -93,15 +93,27 @@ on_every_engine! {
 
     async fn a_missing_transaction_id_is_minted_and_a_missing_payload_is_null(on: On) {
         let server = on.start().await;
-        let trace = "018f0000-0000-7000-8000-000000000001";
-        let pushed = server.push(json!([{"queue": "q", "traceId": trace}])).await;
+        let pushed = server.push(json!([{"queue": "q"}])).await;
         let minted = pushed[0]["transaction_id"].as_str().unwrap().to_owned();
         assert!(uuid::Uuid::parse_str(&minted).is_ok());
-        assert_eq!(pushed[0]["trace_id"], trace);
         let popped = server.pop_some("/queue/q").await;
         let message = &popped["messages"][0];
-        assert_eq!((&message["transactionId"], &message["traceId"]), (&json!(minted), &json!(trace)));
+        assert_eq!(message["transactionId"], json!(minted));
         assert_eq!((message.get("data"), &message["partition"]), (Some(&Value::Null), &json!("Default")));
+    }
+
+    async fn a_trace_id_is_kept_by_transactions_only(on: On) {
+        let server = on.start().await;
+        let trace = "018f0000-0000-7000-8000-000000000001";
+        let item = |queue: &str| json!({"queue": queue, "traceId": trace, "payload": 1});
+        let pushed = server.push(json!([item("pushed")])).await;
+        assert_eq!(pushed[0]["trace_id"], Value::Null);
+        let operations = json!({"operations": [{"type": "push", "items": [item("transacted")]}]});
+        server.post("/api/v1/transaction", operations).await.expect(200);
+        for (queue, kept) in [("pushed", Value::Null), ("transacted", json!(trace))] {
+            let popped = server.pop_some(&format!("/queue/{queue}")).await;
+            assert_eq!(popped["messages"][0]["traceId"], kept, "{queue}");
+        }
     }
 
     async fn failed_messages_come_back_and_end_as_dead_letters(on: On) {

@@ -160,7 +160,7 @@ on_every_engine! {
         let at = push_and_wait(&server, "b", "2").await;
         let answer = server.post(&path("g", "/subscription"), json!({"subscriptionTimestamp": at})).await.expect(200);
         assert_eq!((&answer["success"], &answer["consumerGroup"], &answer["rowsUpdated"]), (&json!(true), &json!("g"), &json!(1)));
-        assert_eq!(answer["newTimestamp"].as_str().unwrap()[..23], at[..23]);
+        assert_eq!(answer["newTimestamp"], at, "as it was sent");
         server.push_ids("q", "b", &["3"]).await;
         assert_eq!(take(&server).await, ["3"]);
     }

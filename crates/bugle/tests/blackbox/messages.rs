@@ -17,12 +17,14 @@ on_every_engine! {
         let server = on.start().await;
         server.configure(json!({"queue": "orders.mail", "namespace": "shop", "task": "mail", "options": {"leaseTime": 30, "retryLimit": 2, "priority": 5}})).await;
         let trace = "0190163d-8694-739b-aea5-966c26f8ad90";
-        let pushed = server.push(json!([{"queue": "orders.mail", "partition": "p/1", "transactionId": "t 1/ä", "traceId": trace, "payload": {"a": 1}}])).await;
-        let partition = pushed[0]["partition_id"].as_str().unwrap();
+        let item = json!({"queue": "orders.mail", "partition": "p/1", "transactionId": "t 1/ä", "traceId": trace, "payload": {"a": 1}});
+        let done = server.post("/api/v1/transaction", json!({"operations": [{"type": "push", "items": [item]}]})).await.expect(200);
+        let pushed = &done["results"][0];
+        let partition = pushed["partitionId"].as_str().unwrap();
         let path = format!("/api/v1/messages/{partition}/t%201%2F%C3%A4");
         let message = server.get(&path).await.expect(200);
         for (field, value) in [
-            ("id", pushed[0]["message_id"].clone()), ("transactionId", json!("t 1/ä")), ("partitionId", json!(partition)),
+            ("id", pushed["messageId"].clone()), ("transactionId", json!("t 1/ä")), ("partitionId", json!(partition)),
             ("queuePath", json!("orders.mail/p/1")), ("queue", json!("orders.mail")), ("partition", json!("p/1")),
             ("namespace", json!("shop")), ("task", json!("mail")), ("status", json!("pending")), ("payload", json!({"a": 1})), ("data", json!({"a": 1})),
             ("isEncrypted", json!(false)), ("traceId", json!(trace)), ("producerSub", Value::Null), ("errorMessage", Value::Null),
@@ -78,6 +80,20 @@ on_every_engine! {
         let created = listed(&server, "?queue=y.t", "createdAt").await.0.remove(0);
         let (since, _) = listed(&server, &format!("?from={}&queue=y.t", created.as_str().unwrap()), "transactionId").await;
         assert_eq!(since, ["4"], "from is inclusive");
+    }
+
+    async fn a_listed_message_says_where_it_is_stored(on: On) {
+        let server = on.start().await;
+        for ids in [&["a"][..], &["b", "c"]] {
+            server.push_ids("q", "p", ids).await;
+        }
+        server.push_ids("q", "other", &["a"]).await;
+        let (alone, together) = (json!({"baseOffset": 0, "messages": 1}), json!({"baseOffset": 1, "messages": 2}));
+        assert_eq!(listed(&server, "?partition=p", "segment").await.0, [together.clone(), together, alone]);
+        let (hashes, _) = listed(&server, "", "txnHash").await;
+        let [a, c, b, again] = &hashes[..] else { panic!("{hashes:?}") };
+        assert!(a == again && a != b && b != c, "{hashes:?}");
+        assert!(a.as_str().unwrap().len() == 16 && u64::from_str_radix(a.as_str().unwrap(), 16).is_ok(), "{a}");
     }
 
     async fn a_message_that_was_given_up_says_why_also_when_it_is_trimmed(on: On) {

@@ -47,6 +47,14 @@ on_every_engine! {
         assert_eq!(low["options"]["minPopWaitTime"], 0);
     }
 
+    async fn namespace_and_task_may_stand_among_the_options(on: On) {
+        let server = on.start().await;
+        let answer = server.configure(json!({"queue": "q", "options": {"namespace": "n", "task": "t"}})).await;
+        assert_eq!((&answer["namespace"], &answer["task"], &answer["ignored"]), (&json!("n"), &json!("t"), &json!([])));
+        server.push_ids("q", "p", &["m"]).await;
+        assert_eq!(ids(&server.pop_some("?namespace=n&task=t").await), ["m"]);
+    }
+
     async fn a_deleted_queue_is_gone_with_its_messages(on: On) {
         let server = on.start().await;
         server.push_ids("q x", "p", &["t"]).await;

@@ -53,6 +53,21 @@ on_every_engine! {
         }
     }
 
+    async fn a_failure_gives_the_rest_of_the_batch_back_also_when_it_buries_the_message(on: On) {
+        let server = on.start().await;
+        server.configure(json!({"queue": "q", "options": {"retryLimit": 0, "leaseTime": 300}})).await;
+        server.push_ids("q", "p", &["t1", "t2", "t3"]).await;
+        let popped = server.pop_some("/queue/q?batch=3").await;
+        let acked = ack_each(&server, &popped, &[(0, "failed")]).await;
+        assert_eq!((&acked[0]["dlq"], &acked[0]["leaseReleased"]), (&json!(true), &json!(true)));
+        let rest = server.pop_some("/queue/q?batch=3").await;
+        assert_eq!((ids(&rest), attempts(&rest)), (vec!["t2", "t3"], vec![2; 2]));
+        let acked = ack_each(&server, &rest, &[(0, "dlq")]).await;
+        assert_eq!((&acked[0]["dlq"], &acked[0]["leaseReleased"]), (&json!(true), &json!(false)));
+        assert_eq!(server.pop("/queue/q").await, None, "the rest is still with its consumer");
+        assert_eq!(server.ack_all(&rest, "completed").await[1]["success"], true);
+    }
+
     async fn a_message_given_up_on_does_not_stop_the_others(on: On) {
         let server = on.start().await;
         server.push_ids("q", "p", &["t1", "t2", "t3", "t4"]).await;

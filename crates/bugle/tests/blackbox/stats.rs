@@ -95,7 +95,8 @@ on_every_engine! {
         assert_eq!(totals(&server, "q").await, six(3, 0, 0, 3, 0));
         server.pop_some("/queue/q?consumerGroup=slow&autoAck=true").await;
         assert_eq!(totals(&server, "q").await, six(3, 2, 0, 1, 0));
-        server.pop_some("/queue/q?consumerGroup=fast&subscriptionMode=new&wait=false").await;
+        server.pop_some("/queue/q?batch=2&autoAck=true").await;
+        assert_eq!(totals(&server, "q").await, six(3, 1, 0, 2, 0), "anonymous consumers count more than any group");
     }
 
     async fn everything_about_a_partition_is_told(on: On) {
@@ -271,7 +272,7 @@ on_every_engine! {
         assert_eq!(totals(&server, "q").await, six(3, 2, 0, 1, 0));
     }
 
-    async fn the_systems_own_queues_are_hidden_and_wrong_questions_refused(on: On) {
+    async fn wrong_questions_are_refused_by_name(on: On) {
         let server = on.start().await;
         server.push_ids("q", "p", &["1"]).await;
         for (path, field) in [

@@ -116,7 +116,20 @@ fn hazard_d_the_charge_does_not_stick_after_dead_lettering() {
     let settled = run(&Cursor { attempts: 3, ..leased(10, 20) }, &[(10, Failed)], &limit(3));
     assert_eq!(offsets(&settled), [10]);
     assert_eq!((next(&settled).committed, next(&settled).attempts), (11, 0));
-    assert!(!settled.released, "the rest of the batch is still with its consumer");
+}
+
+#[test]
+fn a_failure_gives_the_lane_back_also_when_the_message_does_not_come_again() {
+    for options in
+        [limit(0), QueueOptions { dead_letter_queue: false, dlq_after_max_retries: false, ..limit(0) }]
+    {
+        let settled = run(&leased(10, 20), &[(10, Completed), (11, Failed)], &options);
+        assert_eq!((next(&settled).committed, next(&settled).lease), (12, None));
+        assert!(settled.released);
+        assert_eq!(next(&settled).deliveries, 1, "what follows was handed out with it");
+    }
+    let given_up = run(&leased(10, 20), &[(10, Dlq)], &limit(0));
+    assert!(!given_up.released, "who gives a message up deliberately goes on with the rest");
 }
 
 #[test]

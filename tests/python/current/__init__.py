@@ -1,0 +1,1 @@
+"""Tests through the current client, see requirements.txt."""
