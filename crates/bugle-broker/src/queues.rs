@@ -66,11 +66,20 @@ impl Inner {
     }
 
     /// Ask a shared store for catalog changes if the last look is old; costs nothing on an exclusive one.
-    pub(crate) fn keep_catalog_fresh(self: &Arc<Self>) {
+    ///
+    /// `true` = it was not asked, and should be waited for: the server had nothing to do for a while and hears nobody, so what
+    /// it knows may be long out of date.
+    pub(crate) fn keep_catalog_fresh(self: &Arc<Self>) -> bool {
         // The floor tells it too; asking at the same moment would ask twice.
-        let floor = &self.config.floor;
-        if self.catalog.wants_refresh(if self.hears() { floor.with_carrier * 2 } else { floor.max }) {
-            self.stale_catalog();
+        let (floor, hears) = (&self.config.floor, self.hears());
+        let after = if hears { floor.with_carrier * 2 } else { floor.max };
+        match self.catalog.wants_refresh(after) {
+            Some(age) if !hears && age > after * 2 => true,
+            Some(_) => {
+                self.stale_catalog();
+                false
+            }
+            None => false,
         }
     }
 
@@ -90,6 +99,7 @@ impl Inner {
     }
 
     fn follow(self: &Arc<Self>, changes: Changes) {
+        self.follow_switches();
         for id in changes.gone {
             self.forget_queue(id);
         }

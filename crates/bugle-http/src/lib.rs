@@ -39,7 +39,8 @@ use bugle_broker::Broker;
 
 use app::App;
 use routes::{
-    ack, dlq, fallback, groups, health, lease, messages, metrics, pop, push, queue, traces, transaction,
+    ack, dlq, fallback, groups, health, lease, messages, metrics, pop, push, queue, system, traces,
+    transaction,
 };
 
 pub use app::HttpConfig;
@@ -60,6 +61,11 @@ pub fn router(broker: Broker, config: HttpConfig) -> Router {
         .route("/metrics", get(metrics::metrics))
         .route("/metrics/prometheus", get(metrics::prometheus))
         .route("/api/v1/system/shared-state", get(metrics::shared_state))
+        .route("/api/v1/system/maintenance", get(system::maintenance).post(system::switch_pushes))
+        .route("/api/v1/system/maintenance/pop", get(system::pop_maintenance).post(system::switch_pops))
+        .route("/internal/api/notify", post(system::notify))
+        .route("/internal/api/shared-state/stats", get(metrics::shared_state))
+        .route("/internal/api/inter-instance/stats", get(system::inter_instance))
         .route("/api/v1/push", post(push::push))
         .route("/api/v1/pop", get(pop::by_filter))
         .route("/api/v1/pop/queue/{queue}", get(pop::by_queue))
@@ -90,6 +96,7 @@ pub fn router(broker: Broker, config: HttpConfig) -> Router {
         )
         .route("/api/v1/configure", post(queue::configure))
         .route("/api/v1/resources/queues/{queue}", delete(queue::delete))
+        .route("/api/v1/queues/{queue}/clear", delete(queue::clear))
         .fallback(fallback::no_such_route)
         .method_not_allowed_fallback(fallback::wrong_method)
         .with_state(Arc::new(App::new(broker, config)))

@@ -18,6 +18,7 @@ mod message;
 mod name;
 mod options;
 mod segment;
+mod spool;
 mod survey;
 mod time;
 
@@ -30,8 +31,8 @@ use std::pin::Pin;
 use uuid::Uuid;
 
 pub use catalog::{
-    DeadLetterFilter, Expire, GroupRecord, LaneError, NewLane, Page, PutQueue, Queue, Snapshot, Start, Trace,
-    TraceFilter, TraceName,
+    DeadLetterFilter, Expire, GroupRecord, LaneError, NewLane, Page, PutQueue, PutSwitches, Queue, Snapshot,
+    Start, Switches, Trace, TraceFilter, TraceName,
 };
 pub use change::{
     Append, AppendError, Appended, Commit, CommitError, Committed, DeadLetter, Guard, Span, Swap, SwapError,
@@ -46,6 +47,7 @@ pub use message::{Malformed, Message};
 pub use name::{DEFAULT_PARTITION, Group, LaneId, LeaseId, NAME_MAX, QUEUE_MODE, QueueId};
 pub use options::{Enforced, QueueOptions};
 pub use segment::{NewSegment, Offset, Segment, fingerprint, uuid_v7};
+pub use spool::{Spool, SpoolAnswer, SpoolBatch, SpoolError, SpoolState, Spooled};
 pub use survey::{Survey, Surveyed, WrittenLane};
 pub use time::{Now, Timestamp};
 
@@ -121,8 +123,11 @@ pub trait Catalog: Send + Sync {
     /// Whether the store answers; cheap.
     fn ping(&self) -> Answer<'_, ()>;
 
-    /// All queues and groups, unless the version is still `known`.
+    /// All queues, groups and switches, unless the version is still `known`.
     fn snapshot(&self, known: Option<u64>) -> Answer<'_, Option<Snapshot>>;
+
+    /// Change switches. Answers all of them as they are afterwards.
+    fn put_switches(&self, change: PutSwitches) -> Answer<'_, Switches>;
 
     /// Create (`queue.version == 1`) or update (`queue.version` = stored version + 1) a queue.
     fn put_queue(&self, queue: Queue) -> Answer<'_, PutQueue>;

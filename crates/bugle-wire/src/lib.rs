@@ -20,6 +20,7 @@ mod pop;
 mod push;
 mod queue;
 mod renew;
+mod system;
 mod trace;
 mod transact;
 
@@ -40,9 +41,10 @@ pub use message::{
 };
 pub use payload::Payload;
 pub use pop::{AutopilotTerms, LaneLabel, PopHead, PopMessage, write_pop_end};
-pub use push::{PushEntry, PushRequest, PushResult, PushStatus};
+pub use push::{BufferedPush, PushEntry, PushRequest, PushResult, PushStatus};
 pub use queue::{ConfigureAnswer, ConfigureRequest, DeleteQueueAnswer};
 pub use renew::{RenewAnswer, RenewRequest};
+pub use system::{BufferStats, ClearAnswer, FailedFiles, MaintenanceAnswer, NotifyRequest, SwitchRequest};
 pub use text::write_text;
 pub use time::{Millis, write_micros};
 pub use trace::{

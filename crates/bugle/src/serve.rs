@@ -54,7 +54,9 @@ async fn serve(settings: Settings, args: ServeArgs, logs: logs::Logs) -> Result<
         tracing::info!(workers, "poll-worker-count is ignored: waiting pops need no workers");
     }
     let bell = BellOptions { name: server_name(&settings.waking, address), ..BellOptions::default() };
-    let broker = Broker::open_with(store, settings.broker, bell, carriers).await.context("broker")?;
+    let spool = engine::open_spool(settings.spool).await?;
+    let broker =
+        Broker::open_spooling(store, Some(spool), settings.broker, bell, carriers).await.context("broker")?;
 
     let draining = CancellationToken::new();
     let stop = CancellationToken::new();

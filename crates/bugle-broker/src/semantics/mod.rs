@@ -5,6 +5,7 @@
 //! other.
 
 pub(crate) mod configure;
+pub(crate) mod hold;
 pub(crate) mod lease;
 pub(crate) mod priority;
 pub(crate) mod redrive;

@@ -74,23 +74,11 @@ fn summary(reading: &Reading, process: Process) -> Value {
 /// dashboards know; a "sidecar" is what holds waiting pops: here, a part of the registry.
 fn shared(reading: &Reading) -> Value {
     let (waiting, claims, pending) = (&reading.waiting, reading.claims, reading.pending);
-    let sum = |count: fn(&bugle_wake::CarrierStatus) -> u64| reading.carriers.iter().map(count).sum::<u64>();
-    // One server may be heard by several carriers: the one that knows most of them says how many there are.
-    let servers = reading.carriers.iter().map(|carrier| carrier.peers.len()).max().unwrap_or(0);
-    let alive = reading.carriers.iter().map(healthy_peers).max().unwrap_or(0);
     let wakes: serde_json::Map<String, Value> =
         waiting.wakes.iter().map(|(source, count)| (source.name().to_owned(), json!(count))).collect();
-    json!({
-        "enabled": !reading.carriers.is_empty(),
-        "running": reading.carriers.iter().any(|carrier| carrier.state != bugle_wake::HearingState::Isolated),
-        "hearing": hearing(reading),
-        "transport": {
-            "sent": sum(|carrier| carrier.sent),
-            "received": sum(|carrier| carrier.received),
-            "dropped": sum(|carrier| dropped(carrier).iter().map(|(_, count)| count).sum()),
-        },
-        "carriers": carriers(reading),
-        "server_health": { "servers_tracked": servers, "servers_alive": alive, "servers_dead": servers - alive },
+    let mut all = json!({
+        "maintenance_mode": reading.switches.push_maintenance,
+        "pop_maintenance_mode": reading.switches.pop_maintenance,
         "local_sidecars": waiting.shards,
         "group_backoff": {
             "groups_tracked": waiting.keys,
@@ -115,6 +103,42 @@ fn shared(reading: &Reading) -> Value {
         "has_pending_misses": pending.misses,
         "mean_wait_ms": waiting.mean_wait.as_secs_f64() * 1e3,
         "floor_interval_ms": reading.floor.interval.as_secs_f64() * 1e3,
+    });
+    if let (Some(all), Value::Object(between)) = (all.as_object_mut(), between_servers(reading)) {
+        all.extend(between);
+    }
+    all
+}
+
+/// How servers hear each other.
+pub(crate) fn between_servers(reading: &Reading) -> Value {
+    let sum = |count: fn(&bugle_wake::CarrierStatus) -> u64| reading.carriers.iter().map(count).sum::<u64>();
+    // One server may be heard by several carriers: the one that knows most of them says how many there are.
+    let servers = reading.carriers.iter().map(|carrier| carrier.peers.len()).max().unwrap_or(0);
+    let alive = reading.carriers.iter().map(healthy_peers).max().unwrap_or(0);
+    json!({
+        "enabled": !reading.carriers.is_empty(),
+        "running": reading.carriers.iter().any(|carrier| carrier.state != bugle_wake::HearingState::Isolated),
+        "hearing": hearing(reading),
+        "transport": {
+            "sent": sum(|carrier| carrier.sent),
+            "received": sum(|carrier| carrier.received),
+            "dropped": sum(|carrier| dropped(carrier).iter().map(|(_, count)| count).sum()),
+        },
+        "carriers": carriers(reading),
+        "server_health": { "servers_tracked": servers, "servers_alive": alive, "servers_dead": servers - alive },
+    })
+}
+
+/// The part of the shared state that `/health` tells to everybody.
+pub(crate) fn shared_in_short(reading: &Reading) -> Value {
+    let between = between_servers(reading);
+    json!({
+        "enabled": between["enabled"],
+        "running": between["running"],
+        "server_health": between["server_health"],
+        "maintenance_mode": reading.switches.push_maintenance,
+        "pop_maintenance_mode": reading.switches.pop_maintenance,
     })
 }
 
@@ -152,6 +176,8 @@ mod tests {
     fn the_shared_state_tells_of_carriers_and_waiters() {
         let state = shared(&reading());
         for (pointer, wanted) in [
+            ("/maintenance_mode", json!(true)),
+            ("/pop_maintenance_mode", json!(false)),
             ("/enabled", json!(true)),
             ("/running", json!(true)),
             ("/hearing", json!("degraded")),

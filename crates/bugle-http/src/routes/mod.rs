@@ -11,5 +11,6 @@ pub(crate) mod metrics;
 pub(crate) mod pop;
 pub(crate) mod push;
 pub(crate) mod queue;
+pub(crate) mod system;
 pub(crate) mod traces;
 pub(crate) mod transaction;
