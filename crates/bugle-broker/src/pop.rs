@@ -105,7 +105,7 @@ impl Inner {
     /// See [`crate::Broker::pop`].
     pub(crate) async fn pop(self: &Arc<Self>, request: &Arc<PopRequest>) -> Result<PopAnswer, Refused> {
         if self.keep_catalog_fresh() {
-            Box::pin(self.refresh_catalog()).await;
+            Box::pin(self.catch_up_with_catalog()).await;
         }
         let _counted = self.count_waiter(request.wait.is_some())?;
         let came = Instant::now();

@@ -57,7 +57,7 @@ impl Inner {
     /// See [`crate::Broker::push`].
     pub(crate) async fn push(self: &Arc<Self>, items: Vec<PushItem>) -> Result<Vec<Pushed>, Refused> {
         if self.keep_catalog_fresh() {
-            Box::pin(self.refresh_catalog()).await;
+            Box::pin(self.catch_up_with_catalog()).await;
         }
         if self.board.detours() {
             return Box::pin(self.push_around(items)).await;

@@ -83,6 +83,14 @@ impl Inner {
         }
     }
 
+    /// Wait for the catalog as it is now, but not for long. Where pushes do not need the store they do not wait for it either.
+    pub(crate) async fn catch_up_with_catalog(self: &Arc<Self>) {
+        if self.board.detours() {
+            return self.stale_catalog();
+        }
+        let _ = tokio::time::timeout(self.config.floor.max, self.refresh_catalog()).await;
+    }
+
     /// Read the catalog again and forget what is gone.
     pub(crate) async fn refresh_catalog(self: &Arc<Self>) {
         let Ok(changes) = self.watch(self.catalog.refresh().await) else { return };

@@ -341,7 +341,7 @@ async fn a_storm_over_a_failing_store_stores_everything_once_and_in_order() {
             buffered(&broker, &lane.to_string(), &some).await;
             wanted[lane].extend(some.iter().map(|id| (*id).to_owned()));
         }
-        world.faulty.at_random(seed, 3);
+        world.faulty.at_random(seed, 8);
         while broker
             .switch(PutSwitches { push_maintenance: Some(false), pop_maintenance: None })
             .await

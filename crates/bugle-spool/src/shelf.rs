@@ -126,15 +126,11 @@ impl Shelf {
         Ok(records)
     }
 
-    /// The same place, in the next file if this one has ended.
+    /// The same place, in the next file that has a group if this one has ended.
     fn forward(&self, at: Place) -> Place {
-        match self.files.get(&at.file) {
-            Some(kept) if at.offset < kept.end => at,
-            _ => match self.files.range(at.file + 1..).next() {
-                Some((id, _)) => Place { file: *id, offset: HEADER, ..at },
-                None => at,
-            },
-        }
+        let starts = |id: u64| if id == at.file { at.offset } else { HEADER };
+        let next = self.files.range(at.file..).find(|(id, kept)| starts(**id) < kept.end);
+        next.map_or(at, |(id, _)| Place { file: *id, offset: starts(*id), ..at })
     }
 
     /// What was read last is done with.
