@@ -48,6 +48,9 @@ pub enum Refused {
         /// When trying again makes sense.
         retry_after: Duration,
     },
+    /// An operator has switched on what keeps this from being done; try again later.
+    #[error("{0}")]
+    Maintenance(String),
     /// The store gave no answer; the outcome is unknown and the request may be repeated.
     #[error("{0}")]
     Unavailable(String),
@@ -87,6 +90,9 @@ pub struct Pushed {
     pub lane: LaneId,
     /// The id was already there inside the dedupe window; nothing was stored.
     pub duplicate: bool,
+    /// It is kept on this server's disk and will be stored from there. Whether its id was there before is found out then,
+    /// and its lane is nil if the queue is not known.
+    pub buffered: bool,
 }
 
 /// Where to pop from.
@@ -346,6 +352,15 @@ pub struct Configured {
     pub options: QueueOptions,
     /// Option names nobody knows.
     pub ignored: Vec<String>,
+}
+
+/// What clearing a queue has removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cleared {
+    /// Partitions that held messages.
+    pub partitions: u64,
+    /// Messages.
+    pub messages: u64,
 }
 
 /// The store's health as the broker sees it.

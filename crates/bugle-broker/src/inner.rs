@@ -10,12 +10,13 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use bugle_store::{
-    Engine, Group, LaneCursor, LaneId, Load, Message, Offset, Read, Segment, Timestamp, Unavailable,
+    Engine, Group, LaneCursor, LaneId, Load, Message, Offset, Read, Segment, Spool, Timestamp, Unavailable,
 };
 use bugle_wake::{Bell, Timers};
 
 use crate::ack::SettleKey;
 use crate::api::{PopTarget, Refused};
+use crate::board::Board;
 use crate::catalog::Catalog;
 use crate::config::BrokerConfig;
 use crate::crypto::Keyring;
@@ -30,6 +31,7 @@ use crate::meters::Meters;
 use crate::news::News;
 use crate::pop::PopJob;
 use crate::room::Rooms;
+use crate::spooling::Spooling;
 use crate::stats::StatsMemory;
 use crate::waiting::{Channels, TimerKey};
 
@@ -53,6 +55,8 @@ pub(crate) struct Inner {
     pub(crate) started: Instant,
     pub(crate) waiters: AtomicUsize,
     pub(crate) draining: AtomicBool,
+    pub(crate) board: Board,
+    pub(crate) spooling: Spooling,
     pub(crate) stop: CancellationToken,
     intakes: OnceLock<Intakes>,
     pub(crate) health: Mutex<StoreHealth>,
@@ -79,12 +83,15 @@ impl Inner {
     /// A broker on `engine`, with its intakes but without its background tasks.
     pub(crate) async fn open(
         engine: Arc<dyn Engine>,
+        spool: Option<Arc<dyn Spool>>,
         config: BrokerConfig,
         name: &str,
         bell: Bell<News>,
     ) -> Result<Arc<Self>, Unavailable> {
         let catalog = Catalog::open(engine.clone()).await?;
         let inner = Arc::new(Self {
+            board: Board::new(catalog.switches()),
+            spooling: Spooling::new(spool),
             catalog,
             lanes: Lanes::new(config.max_cached_lanes, config.segment_cache),
             channels: Channels::new(bell.clone()),
@@ -171,7 +178,8 @@ impl Inner {
     /// Answer every parked pop as empty.
     pub(crate) fn answer_waiting(&self) {
         for job in self.channels.unpark_all() {
-            let _ = job.reply.send(Ok(self.nothing()));
+            let answer = self.nothing_for(&job.request);
+            let _ = job.reply.send(Ok(answer));
         }
     }
 

@@ -20,6 +20,8 @@ mod waiting;
 mod ack;
 mod admin;
 mod bell;
+mod board;
+mod clear;
 mod dead;
 mod floor;
 mod groups;
@@ -35,6 +37,7 @@ mod push;
 mod queues;
 mod redrive;
 mod room;
+mod spooling;
 mod stats;
 mod traces;
 mod transact;
@@ -44,11 +47,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use bugle_store::{Engine, Group, NAME_MAX, Now};
+use bugle_store::{Engine, Group, NAME_MAX, Now, Spool};
 use bugle_wake::{Bell, BellOptions, Carrier};
 
 pub use api::{
-    AckItem, AckStatus, Acked, Autopilot, Configure, Configured, GaugeLooks, Gauges, GroupDeleted,
+    AckItem, AckStatus, Acked, Autopilot, Cleared, Configure, Configured, GaugeLooks, Gauges, GroupDeleted,
     GroupPartition, GroupQueue, GroupView, Health, History, HistoryQuery, LeaseToken, Letter, LetterQuery,
     Looks, MessageList, MessageQuery, MessageStatus, MessageView, NewTrace, Operation, OperationResult,
     Phases, PopAnswer, PopRequest, PopTarget, Popped, PoppedLane, PushItem, Pushed, QueueCounts, QueuePoint,
@@ -61,8 +64,8 @@ pub use api::{
 };
 pub use config::{BrokerConfig, EncryptionKey, FloorConfig};
 pub use meters::{
-    ClaimReading, FloorReading, HistogramReading, PendingReading, QueueReading, Reading, StoreReading,
-    VerbReading, WaitingReading, WakeSource,
+    ClaimReading, FloorReading, HistogramReading, PendingReading, QueueReading, Reading, SpoolReading,
+    StoreReading, VerbReading, WaitingReading, WakeSource,
 };
 pub use operators::read_time;
 pub use pop::Receipt;
@@ -156,9 +159,21 @@ impl Broker {
         bell: BellOptions,
         carriers: Vec<Carrier>,
     ) -> Result<Self, Refused> {
+        Self::open_spooling(engine, None, config, bell, carriers).await
+    }
+
+    /// The same with a spool, into which pushes go while they are in maintenance. What it still holds is drained.
+    pub async fn open_spooling(
+        engine: Arc<dyn Engine>,
+        spool: Option<Arc<dyn Spool>>,
+        config: BrokerConfig,
+        bell: BellOptions,
+        carriers: Vec<Carrier>,
+    ) -> Result<Self, Refused> {
         let name = bell.name.clone();
         let (bell, heard) = Bell::start(bell, carriers);
-        let inner = Inner::open(engine, config, &name, bell).await?;
+        let inner = Inner::open(engine, spool, config, &name, bell).await?;
+        inner.spool_changed();
         tokio::spawn(inner.clone().run_timers());
         tokio::spawn(inner.clone().run_upkeep());
         tokio::spawn(inner.clone().run_hearing(heard));
@@ -284,6 +299,7 @@ impl Broker {
     /// Answer all waiting pops as empty and refuse new waiting; everything else goes on.
     pub fn drain(&self) {
         self.0.draining.store(true, Ordering::Release);
+        self.0.board.poke();
         self.0.answer_waiting();
     }
 
@@ -295,6 +311,7 @@ impl Broker {
         self.0.pops().settled().await;
         self.0.flush_history().await;
         self.0.stop.cancel();
+        self.0.spooling.settled().await;
         self.0.bell.close().await;
         tracing::info!("waiting pops and carriers are stopped");
         if let Err(error) = self.0.engine.close().await {

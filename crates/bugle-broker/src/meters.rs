@@ -14,8 +14,8 @@ use tokio::sync::Notify;
 
 pub use histogram::HistogramReading;
 pub use reading::{
-    ClaimReading, FloorReading, PendingReading, QueueReading, Reading, StoreReading, VerbReading,
-    WaitingReading,
+    ClaimReading, FloorReading, PendingReading, QueueReading, Reading, SpoolReading, StoreReading,
+    VerbReading, WaitingReading,
 };
 
 use histogram::Histogram;
@@ -104,6 +104,9 @@ pub(crate) struct Meters {
     /// Dead letters made, and sent back.
     pub(crate) dead_lettered: Count,
     pub(crate) redriven: Count,
+    /// Messages that went into the spool, and from it into the store.
+    pub(crate) spooled: Count,
+    pub(crate) drained: Count,
 
     /// Waiting pops, by what became of them.
     pub(crate) registered: Count,

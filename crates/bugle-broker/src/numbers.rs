@@ -9,8 +9,8 @@ use crate::api::PopTarget;
 use crate::inner::Inner;
 use crate::is_system;
 use crate::meters::{
-    ClaimReading, FloorReading, PendingReading, QueueMeter, QueueReading, Reading, StoreReading,
-    WaitingReading,
+    ClaimReading, FloorReading, PendingReading, QueueMeter, QueueReading, Reading, SpoolReading,
+    StoreReading, WaitingReading,
 };
 use crate::semantics::retention::Rule;
 
@@ -59,6 +59,12 @@ impl Inner {
             transact: meters.transact.read(0),
             dead_lettered: meters.dead_lettered.get(),
             redriven: meters.redriven.get(),
+            switches: self.board.now(),
+            spool: SpoolReading {
+                state: self.spooling.state(),
+                spooled: meters.spooled.get(),
+                drained: meters.drained.get(),
+            },
             waiting: self.read_waiting(),
             claims: ClaimReading {
                 calls: meters.claim_calls.get(),

@@ -6,6 +6,7 @@
 //! that another server stored in between cannot slip through.
 
 mod append;
+mod once;
 mod screen;
 mod split;
 mod turn;
@@ -55,7 +56,20 @@ pub(crate) struct Bundle {
 impl Inner {
     /// See [`crate::Broker::push`].
     pub(crate) async fn push(self: &Arc<Self>, items: Vec<PushItem>) -> Result<Vec<Pushed>, Refused> {
-        self.keep_catalog_fresh();
+        if self.keep_catalog_fresh() {
+            Box::pin(self.catch_up_with_catalog()).await;
+        }
+        if self.board.detours() {
+            return Box::pin(self.push_around(items)).await;
+        }
+        self.push_to_store(items).await
+    }
+
+    /// Push, whatever operators have switched.
+    pub(crate) async fn push_to_store(
+        self: &Arc<Self>,
+        items: Vec<PushItem>,
+    ) -> Result<Vec<Pushed>, Refused> {
         let count = items.len();
         let mut open = bundle(items);
         let mut answers: Vec<Option<Pushed>> = vec![None; count];
@@ -244,7 +258,7 @@ pub(crate) fn bundle(items: Vec<PushItem>) -> Vec<Bundle> {
 }
 
 /// The message an item becomes; ids are minted here.
-fn message(item: PushItem) -> Message {
+pub(crate) fn message(item: PushItem) -> Message {
     let id = Uuid::now_v7();
     Message {
         id,

@@ -46,6 +46,9 @@ impl Inner {
         operations: Vec<Operation>,
         required: Vec<LeaseToken>,
     ) -> Result<Transacted, Refused> {
+        if self.board.detours() {
+            self.check_detour(&operations)?;
+        }
         let parts = Parts::new(operations, &required);
         for attempt in 0..MAX_TRIES {
             match self.try_transact(&parts, attempt).await? {
@@ -314,6 +317,7 @@ fn results(
                 message_id: original.unwrap_or(message.id),
                 lane: work.lane.id,
                 duplicate: original.is_some(),
+                buffered: false,
             };
             pushed[bundle.positions[i]] = Some((answer, bundle.queue.clone()));
         }

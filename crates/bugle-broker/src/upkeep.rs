@@ -193,13 +193,18 @@ impl Inner {
             return Ok(Trimmed { removed: 0, kept });
         }
         let removed = self.watch(self.engine.trim(trims.clone()).await)?.iter().sum();
+        self.trimmed(&trims);
+        Ok(Trimmed { removed, kept })
+    }
+
+    /// Lanes were trimmed: remember it.
+    pub(crate) fn trimmed(&self, trims: &[Trim]) {
         for trim in trims {
             if let Some(lane) = self.lanes.get(trim.lane) {
                 let mut inner = lane.inner.lock();
                 inner.lane.tail = inner.lane.tail.max(trim.to.min(inner.lane.head));
             }
         }
-        Ok(Trimmed { removed, kept })
     }
 
     /// A group that has subscribed but never read a lane has no cursor there; it counts as being at its start.

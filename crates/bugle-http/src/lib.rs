@@ -44,7 +44,7 @@ use bugle_broker::Broker;
 use app::App;
 use routes::{
     ack, analytics, dlq, fallback, groups, health, lease, messages, metrics, pop, push, queue, status,
-    traces, transaction,
+    system, traces, transaction,
 };
 use routes::{group_list, queue_status, resources};
 use table::Table;
@@ -70,6 +70,11 @@ fn routes() -> Table {
         .route("/metrics", get(metrics::metrics))
         .route("/metrics/prometheus", get(metrics::prometheus))
         .route("/api/v1/system/shared-state", get(metrics::shared_state))
+        .route("/api/v1/system/maintenance", get(system::maintenance).post(system::switch_pushes))
+        .route("/api/v1/system/maintenance/pop", get(system::pop_maintenance).post(system::switch_pops))
+        .route("/internal/api/notify", post(system::notify))
+        .route("/internal/api/shared-state/stats", get(metrics::shared_state))
+        .route("/internal/api/inter-instance/stats", get(system::inter_instance))
         .route("/api/v1/push", post(push::push))
         .route("/api/v1/pop", get(pop::by_filter))
         .route("/api/v1/pop/queue/{queue}", get(pop::by_queue))
@@ -121,6 +126,7 @@ fn routes() -> Table {
         .route("/api/v1/status/queues", get(queue_status::list))
         .route("/api/v1/status/queues/{queue}", get(queue_status::one))
         .route("/api/v1/status/queues/{queue}/messages", get(queue_status::messages))
+        .route("/api/v1/queues/{queue}/clear", delete(queue::clear))
 }
 
 /// The routes, and answers to what is none.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use bugle_store::{
     Aged, AgedLane, Answer, Append, AppendError, Appended, Catalog, Commit, CommitError, Committed,
     Connections, DeadLetter, DeadLetterFilter, Engine, Expire, Find, Found, Group, GroupRecord, Lane,
-    LaneCursor, LaneError, Load, NewLane, Now, Offset, Page, Position, Probe, Probed, PutQueue, Queue,
-    QueueId, QueueTally, Read, Segments, Snapshot, Store, Survey, Surveyed, Swap, SwapError, Swapped,
-    Timestamp, Trace, TraceFilter, TraceName, Trim, Unavailable,
+    LaneCursor, LaneError, Load, NewLane, Now, Offset, Page, Position, Probe, Probed, PutQueue, PutSwitches,
+    Queue, QueueId, QueueTally, Read, Segments, Snapshot, Store, Survey, Surveyed, Swap, SwapError, Swapped,
+    Switches, Timestamp, Trace, TraceFilter, TraceName, Trim, Unavailable,
 };
 use uuid::Uuid;
 
@@ -77,6 +77,10 @@ impl Catalog for PostgresStore {
 
     fn snapshot(&self, known: Option<u64>) -> Answer<'_, Option<Snapshot>> {
         Box::pin(self.snapshot_now(known))
+    }
+
+    fn put_switches(&self, change: PutSwitches) -> Answer<'_, Switches> {
+        Box::pin(self.switch(change))
     }
 
     fn put_queue(&self, queue: Queue) -> Answer<'_, PutQueue> {

@@ -107,6 +107,8 @@ statements! {
     meta_get();
     catalog_version();
     catalog_bump();
+    switches_get();
+    switches_put(BOOL, BOOL);
     queues_all();
     groups_all();
     queue_insert(UUID, TEXT, TEXT, TEXT, INT8, INT8, TEXT);

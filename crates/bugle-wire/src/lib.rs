@@ -27,6 +27,7 @@ mod queue_status;
 mod renew;
 mod resource;
 mod server;
+mod system;
 mod trace;
 mod transact;
 
@@ -54,7 +55,7 @@ pub use payload::Payload;
 pub use pop::{
     AutopilotTerms, LaneLabel, PopAnswer, PopAnswerMessage, PopHead, PopMessage, PopRefusal, write_pop_end,
 };
-pub use push::{PushEntry, PushRequest, PushResult, PushStatus};
+pub use push::{BufferedPush, PushEntry, PushRequest, PushResult, PushStatus};
 pub use queue::{ConfigureAnswer, ConfigureRequest, DeleteQueueAnswer};
 pub use queue_status::{
     ConsumedEntry, PartitionStatusEntry, QueueStatusAnswer, QueueStatusEntry, StatusConfigEntry,
@@ -68,10 +69,11 @@ pub use resource::{
     StoredEntry, TaskEntry, TasksAnswer, ThroughputEntry,
 };
 pub use server::{
-    BackoffCount, CarrierEntry, Counted, CpuUse, DatabaseUse, Greeting, HealthAnswer, MemoryUse,
-    MetricsSummary, PeerEntry, ServerCount, SharedState, StatusAnswer, StoreEntry, TransportCount,
-    WaiterCount,
+    BackoffCount, BetweenServers, CarrierEntry, Counted, CpuUse, DatabaseUse, Greeting, HealthAnswer,
+    MemoryUse, MetricsSummary, PeerEntry, ServerCount, SharedInShort, SharedState, StatusAnswer, StoreEntry,
+    TransportCount, WaiterCount,
 };
+pub use system::{BufferStats, ClearAnswer, FailedFiles, MaintenanceAnswer, NotifyRequest, SwitchRequest};
 pub use text::write_text;
 pub use time::{Millis, Seconds, write_micros};
 pub use trace::{

@@ -69,7 +69,7 @@ pub struct ListedMessage<'a> {
 }
 
 /// The messages of a partition that were stored together.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SegmentEntry {
     /// Position of the first.

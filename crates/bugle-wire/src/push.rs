@@ -64,6 +64,21 @@ pub struct PushResult<'a> {
     /// Queue name.
     #[serde(rename = "queueName")]
     pub queue_name: &'a str,
+    /// What else is told of a message that is not stored yet.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub buffered: Option<BufferedPush<'a>>,
+}
+
+/// A message that is kept on the server's disk, in the words of the contract for it.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BufferedPush<'a> {
+    /// Queue name.
+    pub queue: &'a str,
+    /// Partition name.
+    pub partition: &'a str,
+    /// As sent, or minted.
+    pub transaction_id: &'a str,
 }
 
 /// Whether a message was stored.
@@ -74,6 +89,8 @@ pub enum PushStatus {
     Queued,
     /// Its transaction id was there already.
     Duplicate,
+    /// Not yet: it is kept on the server's disk until maintenance ends.
+    Buffered,
 }
 
 #[cfg(test)]
@@ -121,7 +138,18 @@ mod tests {
             partition_id: Some(id),
             trace_id: Some(None),
             queue_name: "q",
+            buffered: None,
         };
+        let buffered = PushResult {
+            status: PushStatus::Buffered,
+            partition_id: None,
+            buffered: Some(BufferedPush { queue: "q", partition: "p", transaction_id: "t" }),
+            ..queued.clone()
+        };
+        assert_eq!(
+            serde_json::to_string(&buffered).unwrap(),
+            r#"{"index":0,"transaction_id":"t","status":"buffered","message_id":"00000000-0000-0000-0000-000000000000","trace_id":null,"queueName":"q","queue":"q","partition":"p","transactionId":"t"}"#
+        );
         let duplicate = PushResult {
             status: PushStatus::Duplicate,
             partition_id: None,

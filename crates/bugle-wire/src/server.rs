@@ -54,6 +54,8 @@ pub struct HealthAnswer<'a> {
     pub hearing: &'static str,
     /// What they are heard by.
     pub carriers: Vec<CarrierEntry<'a>>,
+    /// The same in the words older clients know.
+    pub shared_state: SharedInShort,
 }
 
 /// The store, as `/health` tells of it.
@@ -165,19 +167,13 @@ pub struct CpuUse {
 /// `GET /api/v1/system/shared-state`. The names with underscores are those existing dashboards know.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SharedState<'a> {
-    /// There are carriers to other servers.
-    pub enabled: bool,
-    /// One of them works.
-    pub running: bool,
-    /// How well other servers are heard.
-    #[schemars(extend("enum" = ["connected", "degraded", "isolated", "none"]))]
-    pub hearing: &'static str,
-    /// Frames.
-    pub transport: TransportCount,
-    /// What other servers are heard by.
-    pub carriers: Vec<CarrierEntry<'a>>,
-    /// Other servers.
-    pub server_health: ServerCount,
+    /// How servers hear each other.
+    #[serde(flatten)]
+    pub between: BetweenServers<'a>,
+    /// Pushes go into the spool.
+    pub maintenance_mode: bool,
+    /// Pops get nothing.
+    pub pop_maintenance_mode: bool,
     /// Parts of the registry of waiting pops.
     pub local_sidecars: usize,
     /// What pops wait for.
@@ -204,6 +200,39 @@ pub struct SharedState<'a> {
     pub mean_wait_ms: f64,
     /// Milliseconds between two looks of the floor.
     pub floor_interval_ms: f64,
+}
+
+/// How servers hear each other.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct BetweenServers<'a> {
+    /// There are carriers to other servers.
+    pub enabled: bool,
+    /// One of them works.
+    pub running: bool,
+    /// How well other servers are heard.
+    #[schemars(extend("enum" = ["connected", "degraded", "isolated", "none"]))]
+    pub hearing: &'static str,
+    /// Frames.
+    pub transport: TransportCount,
+    /// What other servers are heard by.
+    pub carriers: Vec<CarrierEntry<'a>>,
+    /// Other servers.
+    pub server_health: ServerCount,
+}
+
+/// The part of the shared state that `/health` tells to everybody.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+pub struct SharedInShort {
+    /// There are carriers to other servers.
+    pub enabled: bool,
+    /// One of them works.
+    pub running: bool,
+    /// Other servers.
+    pub server_health: ServerCount,
+    /// Pushes go into the spool.
+    pub maintenance_mode: bool,
+    /// Pops get nothing.
+    pub pop_maintenance_mode: bool,
 }
 
 /// Frames between servers.

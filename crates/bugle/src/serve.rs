@@ -55,7 +55,9 @@ async fn serve(settings: Settings, args: ServeArgs, logs: logs::Logs) -> Result<
     }
     let name = server_name(&settings.waking, &settings.broker.hostname, address);
     let bell = BellOptions { name, ..BellOptions::default() };
-    let broker = Broker::open_with(store, settings.broker, bell, carriers).await.context("broker")?;
+    let spool = engine::open_spool(settings.spool).await?;
+    let broker =
+        Broker::open_spooling(store, Some(spool), settings.broker, bell, carriers).await.context("broker")?;
 
     let draining = CancellationToken::new();
     let stop = CancellationToken::new();

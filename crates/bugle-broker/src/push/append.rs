@@ -40,6 +40,9 @@ pub(crate) struct Work {
     pub(crate) ids: Ids,
     /// Dedupe window of the lane's queue; `None` = off.
     pub(super) window: Option<std::time::Duration>,
+    /// Earlier tries of these very messages may have been stored, at any time: they are looked for by their message ids, and
+    /// the append is never unconditional.
+    pub(super) once: bool,
     /// Memory covered the lane up to here when it was screened.
     pub(super) screened: u64,
     /// Head on which an append was conditional whose outcome is not known, where nothing else tells.
@@ -67,13 +70,24 @@ impl Work {
         let seconds = inner.catalog.queue_by_id(lane.queue).map_or(3600, |q| q.options.dedup_window_seconds);
         let window = (seconds > 0).then(|| std::time::Duration::from_secs(seconds));
         let (slots, ids) = (Vec::new(), Ids::default());
-        Self { lane, turn: None, jobs, slots, ids, window, screened: 0, unsure: None, tries }
+        let once = false;
+        Self { lane, turn: None, jobs, slots, ids, window, once, screened: 0, unsure: None, tries }
     }
 
     /// Work for messages that belong to no waiting request, as a transaction has them.
     pub(crate) fn alone(lane: Arc<LaneState>, messages: Vec<Message>, inner: &Inner, tries: u32) -> Self {
         let (reply, _) = oneshot::channel();
         Self::new(lane, vec![PushJob { messages, reply }], inner, tries)
+    }
+
+    /// Work for messages that were taken before, see [`super::once`].
+    pub(super) fn once(lane: Arc<LaneState>, messages: Vec<Message>, inner: &Inner) -> Self {
+        Self { once: true, ..Self::alone(lane, messages, inner, 0) }
+    }
+
+    /// Whether ids are looked for, and the append made conditional on what was seen.
+    pub(super) fn screens(&self) -> bool {
+        self.window.is_some() || self.once
     }
 
     /// All messages, in order.
@@ -191,8 +205,8 @@ impl Inner {
             }
         }
         for work in open {
-            if work.window.is_some() {
-                self.read_gap(&work.lane, work.tries > 0).await?;
+            if work.screens() {
+                self.read_gap(&work.lane, work.tries > 0 || work.once).await?;
             }
         }
         Ok(())
@@ -217,10 +231,10 @@ impl Inner {
         let inner = work.lane.inner.lock();
         // Screening looked at what was covered then; whatever came since is for the store to check.
         let known_head = work.screened;
-        let guard = match work.window {
-            None => Guard::Free,
-            Some(_) if inner.contended || known_head != inner.lane.head => Guard::Fingerprints,
-            Some(_) => Guard::Head,
+        let guard = match work.screens() {
+            false => Guard::Free,
+            true if inner.contended || known_head != inner.lane.head => Guard::Fingerprints,
+            true => Guard::Head,
         };
         Some(Append { lane: work.lane.id, known_head, guard, segment, now: self.engine.now().latest })
     }
@@ -241,7 +255,7 @@ impl Inner {
             lane.head = lane.head.max(appended.base + u64::from(count));
             lane.written_at = lane.written_at.max(appended.created_at);
             lane.greatest = lane.greatest.max(segment.greatest);
-            if work.window.is_some() {
+            if work.screens() {
                 inner.recent.insert(appended.base, &segment.fingerprints, ids, appended.created_at);
                 self.bound_dedupe(&mut inner.recent);
             }
@@ -286,6 +300,7 @@ impl Inner {
                     message_id,
                     lane: lane.id,
                     duplicate,
+                    buffered: false,
                 })
                 .collect();
             let _ = job.reply.send(Ok(answer));

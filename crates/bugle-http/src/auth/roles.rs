@@ -136,6 +136,7 @@ fn administration(method: &Method, path: &str) -> Option<&'static str> {
     }
     Some(match () {
         () if under(path, "/api/v1/resources/queues") => "queue.delete",
+        () if under(path, "/api/v1/queues") && path.ends_with("/clear") => "queue.clear",
         () if under(path, "/api/v1/consumer-groups") => "group.delete",
         () => "delete",
     })
@@ -198,6 +199,7 @@ mod tests {
         ("GET", "/api/v1/resources/namespaces", Level::ReadOnly, ""),
         ("GET", "/api/v1/resources/tasks", Level::ReadOnly, ""),
         ("DELETE", "/api/v1/resources/queues/q", Level::Admin, "queue.delete"),
+        ("DELETE", "/api/v1/queues/q/clear", Level::Admin, "queue.clear"),
         ("GET", "/api/v1/messages", Level::ReadOnly, ""),
         ("GET", "/api/v1/messages/p/t", Level::ReadOnly, ""),
         ("DELETE", "/api/v1/messages/p/t", Level::ReadWrite, "message.delete"),

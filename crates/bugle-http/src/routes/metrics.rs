@@ -9,8 +9,8 @@ use axum::response::Response;
 use bugle_broker::Reading;
 use bugle_wake::{CarrierStatus, HearingState};
 use bugle_wire::{
-    BackoffCount, Counted, CpuUse, DatabaseUse, MemoryUse, MetricsSummary, ServerCount, SharedState,
-    TransportCount, WaiterCount,
+    BackoffCount, BetweenServers, Counted, CpuUse, DatabaseUse, MemoryUse, MetricsSummary, ServerCount,
+    SharedInShort, SharedState, TransportCount, WaiterCount,
 };
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, VARY};
 use http::{HeaderMap, HeaderValue, StatusCode};
@@ -83,12 +83,9 @@ fn summary(reading: &Reading, process: Process) -> MetricsSummary {
 fn shared(reading: &Reading) -> SharedState<'_> {
     let (waiting, claims, pending) = (&reading.waiting, reading.claims, reading.pending);
     SharedState {
-        enabled: !reading.carriers.is_empty(),
-        running: reading.carriers.iter().any(|carrier| carrier.state != HearingState::Isolated),
-        hearing: hearing(reading),
-        transport: transport(reading),
-        carriers: carriers(reading),
-        server_health: servers(reading),
+        between: between_servers(reading),
+        maintenance_mode: reading.switches.push_maintenance,
+        pop_maintenance_mode: reading.switches.pop_maintenance,
         local_sidecars: waiting.shards,
         group_backoff: BackoffCount {
             groups_tracked: waiting.keys,
@@ -113,6 +110,30 @@ fn shared(reading: &Reading) -> SharedState<'_> {
         has_pending_misses: pending.misses,
         mean_wait_ms: waiting.mean_wait.as_secs_f64() * 1e3,
         floor_interval_ms: reading.floor.interval.as_secs_f64() * 1e3,
+    }
+}
+
+/// How servers hear each other.
+pub(crate) fn between_servers(reading: &Reading) -> BetweenServers<'_> {
+    BetweenServers {
+        enabled: !reading.carriers.is_empty(),
+        running: reading.carriers.iter().any(|carrier| carrier.state != HearingState::Isolated),
+        hearing: hearing(reading),
+        transport: transport(reading),
+        carriers: carriers(reading),
+        server_health: servers(reading),
+    }
+}
+
+/// The part of the shared state that `/health` tells to everybody.
+pub(crate) fn shared_in_short(reading: &Reading) -> SharedInShort {
+    let between = between_servers(reading);
+    SharedInShort {
+        enabled: between.enabled,
+        running: between.running,
+        server_health: between.server_health,
+        maintenance_mode: reading.switches.push_maintenance,
+        pop_maintenance_mode: reading.switches.pop_maintenance,
     }
 }
 
@@ -171,6 +192,8 @@ mod tests {
     fn the_shared_state_tells_of_carriers_and_waiters() {
         let state = json!(shared(&reading()));
         for (pointer, wanted) in [
+            ("/maintenance_mode", json!(true)),
+            ("/pop_maintenance_mode", json!(false)),
             ("/enabled", json!(true)),
             ("/running", json!(true)),
             ("/hearing", json!("degraded")),

@@ -16,5 +16,6 @@ pub(crate) mod queue;
 pub(crate) mod queue_status;
 pub(crate) mod resources;
 pub(crate) mod status;
+pub(crate) mod system;
 pub(crate) mod traces;
 pub(crate) mod transaction;

@@ -108,7 +108,8 @@ async fn pop(app: &App, request: Arc<PopRequest>) -> Result<Response, Failure> {
         // Existing consumers end on a 5xx here; to them an outage is a quiet queue.
         Err(Refused::Unavailable(reason)) => {
             tracing::debug!(reason, "pop answered empty");
-            let answer = PopAnswer { store_unavailable: true, ..PopAnswer::default() };
+            let conflation = request.conflation;
+            let answer = PopAnswer { store_unavailable: true, conflation, ..PopAnswer::default() };
             Ok(response(app, answer, &request))
         }
         Err(refused) => Err(refused.into()),

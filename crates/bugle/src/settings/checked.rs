@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 use bugle_broker::{BrokerConfig, EncryptionKey};
 use bugle_http::{HttpConfig, ServeConfig};
 use bugle_pg::PoolOptions;
+use bugle_spool::SpoolOptions;
 
 use super::amount::{Range, Size, Span};
 use super::auth::{self, AuthSettings};
@@ -24,6 +25,8 @@ pub(crate) struct Settings {
     pub(crate) auth: AuthSettings,
     /// Where messages are kept.
     pub(crate) store: StoreSettings,
+    /// Where pushes go during maintenance.
+    pub(crate) spool: SpoolOptions,
     /// How other servers are told and heard.
     pub(crate) waking: WakingSettings,
     /// Time between not being ready and not accepting.
@@ -90,6 +93,7 @@ fn defaults() -> Raw {
         insecure: Some(false),
         store: Some("embedded".into()),
         data_dir: Some("./bugle-data".into()),
+        max_spool: Some(Size(1 << 30)),
         log_format: Some(LogFormat::Text),
         log_level: Some("info".into()),
         max_body: Some(Size(http.max_body)),
@@ -183,6 +187,7 @@ impl Settings {
                 ..ServeConfig::default()
             },
             broker: broker(&raw)?,
+            spool: spool(&raw, &store)?,
             store,
             listen: get(raw.listen, "listen")?,
             insecure: get(raw.insecure, "insecure")?,
@@ -222,6 +227,16 @@ fn store(raw: &Raw) -> Result<StoreSettings> {
         pooler: get(raw.pg_pooler, "pg-pooler")?,
         connections: (least, most),
     })
+}
+
+fn spool(raw: &Raw, store: &StoreSettings) -> Result<SpoolOptions> {
+    let own = match store {
+        StoreSettings::Embedded { dir } => dir.join("spool"),
+        StoreSettings::Postgres { .. } => "./bugle-spool".into(),
+    };
+    let max = positive(raw.max_spool.map(|size| size.0), "max-spool")?;
+    let options = SpoolOptions::new(raw.spool_dir.clone().unwrap_or(own));
+    Ok(SpoolOptions { max_bytes: max as u64, ..options })
 }
 
 fn broker(raw: &Raw) -> Result<BrokerConfig> {
@@ -340,6 +355,22 @@ mod tests {
         );
         assert!(
             problem(Raw { store: Some("mysql://x".into()), ..Raw::default() }).starts_with("store must be")
+        );
+    }
+
+    #[test]
+    fn the_spool_lies_beside_the_embedded_store_unless_told_otherwise() {
+        let dir = |raw| Settings::check(raw).unwrap().spool.dir;
+        let data_dir = Some("/d".into());
+        assert_eq!(dir(Raw { data_dir, ..Raw::default() }), PathBuf::from("/d/spool"));
+        let store = Some("postgres://x".into());
+        assert_eq!(dir(Raw { store: store.clone(), ..Raw::default() }), PathBuf::from("./bugle-spool"));
+        let spool_dir = Some("/s".into());
+        assert_eq!(dir(Raw { store, spool_dir: spool_dir.clone(), ..Raw::default() }), PathBuf::from("/s"));
+        assert_eq!(dir(Raw { spool_dir, ..Raw::default() }), PathBuf::from("/s"));
+        assert_eq!(
+            problem(Raw { max_spool: Some(Size(0)), ..Raw::default() }),
+            "max-spool must be at least 1"
         );
     }
 

@@ -75,6 +75,14 @@ raw! {
     /// Data directory of the embedded store [default: ./bugle-data]
     #[arg(value_name = "DIR")]
     data_dir: PathBuf, "BUGLE_DATA_DIR";
+    /// Directory for pushes that come during maintenance [default: spool in --data-dir, or ./bugle-spool on PostgreSQL]
+    ///
+    /// Made when it is first needed. Each server needs one of its own, on a disk that survives the server.
+    #[arg(value_name = "DIR")]
+    spool_dir: PathBuf, "BUGLE_SPOOL_DIR";
+    /// Most bytes in it; more pushes are told to come back later [default: 1GiB]
+    #[arg(value_name = "SIZE")]
+    max_spool: Size, "BUGLE_MAX_SPOOL";
     /// Keys for queues with encryptionEnabled: 64 hex digits, or id:hex,id2:hex2; the first encrypts, all decrypt
     ///
     /// Better given by BUGLE_ENCRYPTION_KEY or a file than as a flag, which other users of the machine can see.

@@ -11,7 +11,11 @@ mod bad_input;
 #[cfg(test)]
 mod basics;
 #[cfg(test)]
+mod batches;
+#[cfg(test)]
 mod bytes;
+#[cfg(test)]
+mod clearing;
 #[cfg(test)]
 mod client_admin;
 #[cfg(test)]
@@ -44,6 +48,10 @@ mod lanes;
 mod leases;
 #[cfg(test)]
 mod lifecycle;
+#[cfg(test)]
+mod maintenance;
+#[cfg(test)]
+mod maintenance_servers;
 #[cfg(test)]
 mod messages;
 #[cfg(test)]
