@@ -14,8 +14,13 @@ pub(crate) async fn switch(server: &Client, path: &str, enabled: bool) -> Value 
     server.post(path, json!({ "enabled": enabled })).await.expect(200)
 }
 
+/// Looks where nobody asks the store for anything.
 pub(crate) async fn drained(server: &Client) {
-    until_true("drained", async || server.get(PUSHES).await.json()["bufferedMessages"] == 0).await;
+    until_true("drained", async || {
+        let metrics = server.get("/metrics/prometheus").await;
+        String::from_utf8(metrics.body.to_vec()).unwrap().contains("\nbugle_spool_messages 0\n")
+    })
+    .await;
 }
 
 /// Push, and say how each message was taken.
