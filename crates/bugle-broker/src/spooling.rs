@@ -60,9 +60,9 @@ impl Spooling {
         self.spool.as_ref().map(|spool| spool.state()).unwrap_or_default()
     }
 
-    /// Wait for the batch that is on its way.
+    /// Wait for the batch that is on its way, but not for a store that is away.
     pub(crate) async fn settled(&self) {
-        drop(self.busy.lock().await);
+        let _ = tokio::time::timeout(LAST_BATCH, self.busy.lock()).await;
     }
 }
 
