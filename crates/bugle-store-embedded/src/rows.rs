@@ -20,16 +20,19 @@ pub(crate) struct DeadRows {
     pub(crate) rows: BTreeMap<u64, DeadIndex>,
     pub(crate) ids: HashMap<Uuid, u64>,
     by_time: BTreeSet<(Timestamp, Uuid, u64)>,
+    counts: HashMap<QueueId, u64>,
 }
 
 impl DeadRows {
     pub(crate) fn insert(&mut self, row: u64, dead: DeadIndex) {
-        if let Some(old) = self.ids.insert(dead.id, row)
-            && let Some(gone) = self.rows.remove(&old)
-        {
-            self.by_time.remove(&(gone.failed_at, gone.id, old));
+        // Both are there already when a row is replayed over itself.
+        if let Some(old) = self.ids.get(&dead.id).copied() {
+            self.remove(old);
         }
+        self.remove(row);
+        self.ids.insert(dead.id, row);
         self.by_time.insert((dead.failed_at, dead.id, row));
+        *self.counts.entry(dead.queue).or_default() += 1;
         self.rows.insert(row, dead);
     }
 
@@ -39,7 +42,18 @@ impl DeadRows {
             if self.ids.get(&dead.id) == Some(&row) {
                 self.ids.remove(&dead.id);
             }
+            if let Some(count) = self.counts.get_mut(&dead.queue) {
+                *count -= 1;
+                if *count == 0 {
+                    self.counts.remove(&dead.queue);
+                }
+            }
         }
+    }
+
+    /// How many a queue has.
+    pub(crate) fn count(&self, queue: QueueId) -> u64 {
+        self.counts.get(&queue).copied().unwrap_or(0)
     }
 
     pub(crate) fn of_queue(&self, queue: QueueId) -> Vec<u64> {

@@ -6,11 +6,14 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use bugle_store::{Cursor, Group, GroupRecord, Lane, LaneId, LeaseId, Offset, Queue, QueueId, Timestamp};
+use bugle_store::{
+    Cursor, Ends, Group, GroupRecord, Lane, LaneId, LeaseId, Offset, Queue, QueueId, Timestamp,
+};
 
 use crate::op::Op;
 use crate::record::{DEAD_UID, FIRST_UID, Frame, TRACE_UID};
 use crate::rows::{DeadRows, TraceRows};
+use crate::tally::QueueCount;
 
 /// A lane and the cursors on it.
 pub(crate) struct LaneState {
@@ -33,6 +36,7 @@ pub(crate) struct QueueState {
     pub(crate) by_id: BTreeMap<LaneId, u64>,
     pub(crate) by_name: BTreeMap<Arc<str>, u64>,
     pub(crate) by_written: BTreeSet<(Timestamp, LaneId)>,
+    pub(crate) count: QueueCount,
 }
 
 /// Everything.
@@ -100,18 +104,19 @@ impl State {
         match op {
             Op::Lane { uid, id, queue, name, created_at } => self.add_lane(uid, id, queue, name, created_at),
             Op::LaneState { uid, head, written_at, oldest_at, greatest } => {
-                self.set_written(uid, written_at);
                 if let Some(state) = self.lanes.get_mut(&uid) {
-                    state.lane.head = head;
                     state.lane.greatest = greatest;
                     state.oldest_at = oldest_at;
+                    let ends = Ends { head, ..Ends::of(&state.lane) };
+                    self.move_lane(uid, ends, written_at);
                 }
             }
             Op::DropLane { uid } => self.drop_lane(uid),
             Op::Cursor { uid, group, cursor } => self.set_cursor(uid, &group, Some(cursor)),
             Op::Trim { uid, tail } => {
-                if let Some(state) = self.lanes.get_mut(&uid) {
-                    state.lane.tail = state.lane.tail.max(tail);
+                if let Some(LaneState { lane, .. }) = self.lanes.get(&uid) {
+                    let (ends, written_at) = (Ends::of(lane), lane.written_at);
+                    self.move_lane(uid, Ends { tail: ends.tail.max(tail), ..ends }, written_at);
                 }
             }
             Op::Dead(row, dead) => {
@@ -167,19 +172,24 @@ impl State {
         if lane.head == lane.tail {
             state.oldest_at = frame.created_at;
         }
-        lane.head = frame.base + Offset::from(frame.count);
         lane.greatest = lane.greatest.max(frame.greatest);
+        let ends = Ends { head: frame.base + Offset::from(frame.count), tail: lane.tail };
         self.stamp = self.stamp.max(frame.created_at);
-        self.set_written(frame.uid, frame.created_at);
+        self.move_lane(frame.uid, ends, frame.created_at);
         Ok(())
     }
 
-    fn set_written(&mut self, uid: u64, written_at: Timestamp) {
-        let Some(state) = self.lanes.get_mut(&uid) else { return };
-        let old = std::mem::replace(&mut state.lane.written_at, written_at);
-        if let Some(queue) = self.queues.get_mut(&state.lane.queue).filter(|_| old != written_at) {
-            queue.by_written.remove(&(old, state.lane.id));
-            queue.by_written.insert((written_at, state.lane.id));
+    /// Move a lane's ends and stamp: the one place where they change, so that what is ordered and counted by them follows.
+    fn move_lane(&mut self, uid: u64, ends: Ends, written_at: Timestamp) {
+        let Some(LaneState { lane, cursors, .. }) = self.lanes.get_mut(&uid) else { return };
+        let old_ends = Ends::of(lane);
+        (lane.head, lane.tail) = (ends.head, ends.tail);
+        let old = std::mem::replace(&mut lane.written_at, written_at);
+        let Some(queue) = self.queues.get_mut(&lane.queue) else { return };
+        queue.count.moved(old_ends, ends, cursors);
+        if old != written_at {
+            queue.by_written.remove(&(old, lane.id));
+            queue.by_written.insert((written_at, lane.id));
         }
     }
 
@@ -209,6 +219,7 @@ impl State {
         let Some(LaneState { lane, .. }) = self.lanes.remove(&uid) else { return };
         self.ids.remove(&lane.id);
         if let Some(queue) = self.queues.get_mut(&lane.queue) {
+            queue.count.moved(Ends::of(&lane), Ends::default(), &[]);
             queue.by_id.remove(&lane.id);
             queue.by_name.remove(&lane.name);
             queue.by_written.remove(&(lane.written_at, lane.id));
@@ -219,6 +230,13 @@ impl State {
         let Some(state) = self.lanes.get_mut(&uid) else { return };
         let at = state.cursors.iter().position(|(g, _)| g == group);
         let new_lease = cursor.as_ref().and_then(|c| c.lease).map(|lease| lease.id);
+        if at.is_none() && cursor.is_none() {
+            return;
+        }
+        if let Some(queue) = self.queues.get_mut(&state.lane.queue) {
+            let before = at.map(|at| &state.cursors[at].1);
+            queue.count.exchanged(group, Ends::of(&state.lane), before, cursor.as_ref());
+        }
         let old = match (at, cursor) {
             (Some(at), Some(cursor)) => Some(std::mem::replace(&mut state.cursors[at].1, cursor)),
             (Some(at), None) => Some(state.cursors.swap_remove(at).1),
@@ -256,7 +274,8 @@ impl State {
             }
             None => {
                 let (by_id, by_name, by_written) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-                self.queues.insert(queue.id, QueueState { queue, by_id, by_name, by_written });
+                let count = QueueCount::default();
+                self.queues.insert(queue.id, QueueState { queue, by_id, by_name, by_written, count });
             }
         }
     }

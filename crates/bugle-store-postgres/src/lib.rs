@@ -13,6 +13,7 @@ mod engine;
 mod find;
 #[cfg(test)]
 mod fixture;
+mod fold;
 mod group;
 mod internals;
 mod lane;
@@ -32,6 +33,7 @@ mod survey;
 mod swap;
 mod tally;
 mod trace;
+mod uncount;
 
 pub use options::{Extras, OpenError, PostgresOptions};
 pub use store::PostgresStore;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use bugle_store::conformance::tally::{assert_tally, recount};
 use bugle_store::{
     Append, Commit, Cursor, DeadLetter, DeadLetterFilter, Engine, Expire, Find, Guard, LaneId, Lease, Load,
     NewLane, NewSegment, Page, Queue, QueueId, QueueOptions, Read, Swap, Timestamp, Trace, TraceFilter, Trim,
@@ -244,6 +245,13 @@ impl Pair {
         match self.maybe.take() {
             Some(maybe) if seen == maybe.blank() => self.picture = maybe,
             _ => assert!(seen == self.picture.blank(), "{}", difference(&seen, &self.picture)),
+        }
+        // Half of the leases have ended at this time.
+        let now = Timestamp(500);
+        let tallies = store.tallies(None, now).await.unwrap();
+        assert_eq!(tallies.len(), self.picture.queues.len());
+        for tally in tallies {
+            assert_tally(&tally, &recount(store, tally.queue, now).await);
         }
         // Fingerprints are not in the answer of a read, so they are looked for.
         for (lane, picture) in &self.picture.lanes {

@@ -53,6 +53,10 @@ mod servers;
 #[cfg(test)]
 mod stats;
 #[cfg(test)]
+mod stats_groups;
+#[cfg(test)]
+mod stats_walk;
+#[cfg(test)]
 mod traces;
 #[cfg(test)]
 mod transactions;
