@@ -151,7 +151,7 @@ fn bodies_are_told_apart_as_the_routes_do() {
         (
             "/api/v1/transaction",
             json!({"operations": [{"type": "push", "queue": "q", "items": null}, {"type": "push", "items": []}]}),
-            json!({"operations": [{"type": "push"}]}),
+            json!({"operations": [{"type": "ack", "transactionId": null, "partitionId": "p"}]}),
         ),
         (
             "/api/v1/transaction",
