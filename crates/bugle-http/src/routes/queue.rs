@@ -59,6 +59,7 @@ pub(crate) async fn clear(
     let Path(queue) = path.map_err(|e| bad_path(&e))?;
     let query = Query::read(query.as_deref())?;
     let partition = query.text("partition");
+    check_free("queue", &queue)?;
     partition.map_or(Ok(()), |partition| check_name("partition", partition))?;
     let cleared = app.broker.clear_queue(&queue, partition).await?;
     let mut response = json(

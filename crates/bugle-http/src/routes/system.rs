@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
-use bugle_broker::{Refused, check_name};
+use bugle_broker::{Refused, check_name, check_queue};
 use bugle_store::PutSwitches;
 use bugle_wire::{BufferStats, FailedFiles, Field, MaintenanceAnswer, NotifyRequest, SwitchRequest, read};
 use http::StatusCode;
@@ -103,7 +103,7 @@ pub(crate) async fn notify(State(app): State<Arc<App>>, body: Body) -> Result<Re
     let missing = || Refused::Invalid("queue is required".into());
     let queue = optional(&request.queue, "queue", &at)?.ok_or_else(missing)?;
     let partition = optional(&request.partition, "partition", &at)?;
-    check_name("queue", queue)?;
+    check_queue("queue", queue)?;
     partition.map_or(Ok(()), |partition| check_name("partition", partition))?;
     app.broker.notify(queue, partition);
     Ok(json(StatusCode::OK, &json!({ "status": "ok" })))

@@ -310,6 +310,7 @@ on_every_engine! {
             ("DELETE", format!("resources/queues/{name}"), json!({})),
             ("POST", format!("consumer-groups/g/queues/{name}/seek"), json!({"toEnd": true})),
             ("DELETE", format!("consumer-groups/g/queues/{name}"), json!({})),
+            ("DELETE", format!("queues/{name}/clear"), json!({})),
         ] {
             let answer = server.send(method, &format!("/api/v1/{path}"), body.to_string()).await;
             assert_eq!(answer.status, 400, "{method} {path}");
