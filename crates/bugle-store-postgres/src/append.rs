@@ -21,6 +21,8 @@ pub(crate) type Outcome = Result<Appended, AppendError>;
 pub(crate) struct Appends<'a> {
     bucket: i32,
     writer: i64,
+    /// See [`PostgresStore::second`].
+    second: i64,
     lanes: Vec<Uuid>,
     known: Vec<i64>,
     guards: Vec<i32>,
@@ -36,10 +38,11 @@ pub(crate) struct Appends<'a> {
 }
 
 impl<'a> Appends<'a> {
-    pub(crate) fn new(bucket: i32, items: impl Iterator<Item = &'a Append>) -> Self {
+    pub(crate) fn new(bucket: i32, second: i64, items: impl Iterator<Item = &'a Append>) -> Self {
         let mut out = Self {
             bucket,
             writer: mark(),
+            second,
             lanes: Vec::new(),
             known: Vec::new(),
             guards: Vec::new(),
@@ -104,6 +107,7 @@ impl<'a> Appends<'a> {
                     &self.prints,
                     &self.first,
                     &self.last,
+                    &self.second,
                 ],
             )
         } else {
@@ -118,6 +122,7 @@ impl<'a> Appends<'a> {
                     &self.counts,
                     &self.stamps,
                     &self.greatest,
+                    &self.second,
                 ],
             )
         };
@@ -194,7 +199,7 @@ impl PostgresStore {
         bucket: i32,
         items: &[(usize, &Append)],
     ) -> Result<HashMap<Uuid, Appended>, PgError> {
-        let columns = Appends::new(bucket, items.iter().map(|(_, item)| *item));
+        let columns = Appends::new(bucket, self.second(), items.iter().map(|(_, item)| *item));
         let mut steps = Vec::with_capacity(3);
         if columns.checked() {
             steps.push(columns.lock(&self.sql));

@@ -40,12 +40,17 @@ impl PostgresStore {
     async fn commit_once(&self, set: &Commit) -> Result<Outcome, PgError> {
         let sql = &self.sql;
         let locks: Vec<(i32, Vec<Uuid>)> = self.lanes_to_lock(set).into_iter().collect();
+        let second = self.second();
         let by_bucket = self.by_bucket(&set.appends, |a| a.lane);
-        let appends: Vec<Appends<'_>> =
-            by_bucket.iter().map(|(b, items)| Appends::new(*b, items.iter().map(|(_, a)| *a))).collect();
+        let appends: Vec<Appends<'_>> = by_bucket
+            .iter()
+            .map(|(b, items)| Appends::new(*b, second, items.iter().map(|(_, a)| *a)))
+            .collect();
         let by_bucket = self.by_bucket(&set.swaps, |s| s.lane);
-        let swaps: Vec<Swaps<'_>> =
-            by_bucket.iter().map(|(b, items)| Swaps::new(*b, items.iter().map(|(_, s)| *s), false)).collect();
+        let swaps: Vec<Swaps<'_>> = by_bucket
+            .iter()
+            .map(|(b, items)| Swaps::new(*b, second, items.iter().map(|(_, s)| *s), false))
+            .collect();
 
         let mut steps: Vec<Step<'_>> =
             locks.iter().map(|(bucket, lanes)| Step::new(&sql.lanes_lock, &[bucket, lanes])).collect();

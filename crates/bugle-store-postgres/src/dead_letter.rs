@@ -119,7 +119,7 @@ impl PostgresStore {
 
     async fn delete_dead_once(&self, ids: &Vec<Uuid>) -> Result<u64, PgError> {
         let buckets = self.all_buckets();
-        let rows = self.pool.get().await?.query(&self.sql.dead_delete, &[&buckets, ids]).await?;
-        Ok(rows.len() as u64)
+        let mut conn = self.pool.get().await?;
+        self.remove_letters(&mut conn, Step::new(&self.sql.dead_delete, &[&buckets, ids])).await
     }
 }

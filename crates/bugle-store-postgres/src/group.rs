@@ -2,6 +2,7 @@
 
 use bugle_pg::{Begin, PgError, Row, Step};
 use bugle_store::{Group, GroupRecord, QueueId, Start, Timestamp, Unavailable};
+use uuid::Uuid;
 
 use crate::row::{get, text, time, to_text, unexpected};
 use crate::store::{PostgresStore, Tries, retry, unavailable};
@@ -86,12 +87,19 @@ impl PostgresStore {
         }
         let mut conn = self.pool.get().await?;
         let rows = conn.begin(Begin::Write, &steps).await?;
-        let removed = rows[..buckets.len()].iter().map(|rows| rows.len() as u64).sum();
-        if record && !rows[buckets.len()].is_empty() {
-            conn.commit(&[Step::new(&self.sql.catalog_bump, &[])]).await?;
-        } else {
-            conn.commit(&[]).await?;
+        let removed = rows[..buckets.len()]
+            .iter()
+            .map(|rows| rows.iter().map(|row| get(row, 0)).collect::<Result<Vec<Uuid>, _>>())
+            .collect::<Result<Vec<_>, _>>()?;
+        let (only, mut last) = (Some(name), Vec::new());
+        for (bucket, lanes) in buckets.iter().zip(&removed).filter(|(_, lanes)| !lanes.is_empty()) {
+            last.push(Step::new(&self.sql.tally_hold, &[bucket]));
+            last.extend(self.uncount_cursors(bucket, lanes, &only));
         }
-        Ok(removed)
+        if record && !rows[buckets.len()].is_empty() {
+            last.push(Step::new(&self.sql.catalog_bump, &[]));
+        }
+        conn.commit(&last).await?;
+        Ok(removed.iter().map(|lanes| lanes.len() as u64).sum())
     }
 }

@@ -42,8 +42,9 @@ impl PostgresStore {
         let queues: Vec<Uuid> = items.iter().map(|(_, (_, new))| new.queue.0).collect();
         let names: Vec<Cow<'_, str>> = items.iter().map(|(_, (_, new))| to_text(&new.name)).collect();
         let times: Vec<i64> = items.iter().map(|(_, (_, new))| new.now.0).collect();
+        let second = self.second();
         let steps = [
-            Step::new(&self.sql.lanes_insert, &[&bucket, &ids, &queues, &names, &times]),
+            Step::new(&self.sql.lanes_insert, &[&bucket, &ids, &queues, &names, &times, &second]),
             Step::new(&self.sql.lanes_by_id, &[&bucket, &ids]),
         ];
         let rows = self.pool.get().await?.transaction(&steps).await?;

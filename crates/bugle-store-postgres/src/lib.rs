@@ -13,6 +13,7 @@ mod engine;
 mod find;
 #[cfg(test)]
 mod fixture;
+mod fold;
 mod group;
 mod lane;
 mod load;
@@ -31,6 +32,7 @@ mod survey;
 mod swap;
 mod tally;
 mod trace;
+mod uncount;
 
 pub use options::{Extras, OpenError, PostgresOptions};
 pub use store::PostgresStore;

@@ -106,6 +106,16 @@ impl PostgresStore {
         for statement in per_bucket {
             steps.extend(buckets.iter().map(|bucket| Step::new(statement, &[bucket, &id.0])));
         }
+        steps.extend(buckets.iter().map(|bucket| Step::new(&sql.tally_hold, &[bucket])));
+        let sums = [
+            &sql.queue_cursor_tallies_delete,
+            &sql.queue_lane_tallies_delete,
+            &sql.queue_group_tallies_delete,
+            &sql.queue_tally_delete,
+        ];
+        for statement in sums {
+            steps.extend(buckets.iter().map(|bucket| Step::new(statement, &[bucket, &id.0])));
+        }
         let whole = [
             &sql.queue_groups_delete,
             &sql.queue_dead_delete,

@@ -45,7 +45,7 @@ impl Race {
     /// Append a segment with this id, and take one's time before the commit.
     async fn push(&self, id: u64) -> Result<(), PgError> {
         let item = append(self.lane, id, Arc::new([id]), 1);
-        let columns = Appends::new(0, std::iter::once(&item));
+        let columns = Appends::new(0, 1, std::iter::once(&item));
         let signed = id as i64;
         let mut steps = match &self.unlocked {
             None => columns.steps(&self.store.sql).to_vec(),

@@ -30,9 +30,10 @@ impl PostgresStore {
         targets: &BTreeMap<Uuid, i64>,
     ) -> Result<HashMap<Uuid, u64>, PgError> {
         let (lanes, to): (Vec<Uuid>, Vec<i64>) = targets.iter().map(|(lane, to)| (*lane, *to)).unzip();
+        let second = self.second();
         let steps = [
             Step::new(&self.sql.lanes_lock, &[&bucket, &lanes]),
-            Step::new(&self.sql.trim_lanes, &[&bucket, &lanes, &to]),
+            Step::new(&self.sql.trim_lanes, &[&bucket, &lanes, &to, &second]),
             Step::new(&self.sql.trim_segments, &[&bucket, &lanes]),
             Step::new(&self.sql.trim_runs, &[&bucket, &lanes]),
         ];
@@ -107,9 +108,12 @@ impl PostgresStore {
 
     async fn expire_dead(&self, before: Timestamp, most: usize) -> Result<u64, PgError> {
         let most = limit(most);
-        let step = Step::new(&self.sql.expire_dead, &[&before.0, &most]);
-        let rows = self.pool.get().await?.transaction(&[step]).await?;
-        Ok(rows[0].len() as u64)
+        let mut conn = self.pool.get().await?;
+        // Mostly there are none, and then nobody need be kept from counting.
+        if conn.query(&self.sql.expire_dead_due, &[&before.0]).await?.is_empty() {
+            return Ok(0);
+        }
+        self.remove_letters(&mut conn, Step::new(&self.sql.expire_dead, &[&before.0, &most])).await
     }
 
     async fn expire_traces(&self, before: Timestamp, most: usize) -> Result<u64, PgError> {
@@ -141,11 +145,18 @@ impl PostgresStore {
         let pick = Step::new(&self.sql.expire_lanes_pick, &[&bucket, &before.0, &most]);
         let rows = conn.begin(Begin::Write, &[pick]).await?;
         let lanes: Vec<Uuid> = rows[0].iter().map(|row| get(row, 0)).collect::<Result<_, _>>()?;
-        let steps = [
+        if lanes.is_empty() {
+            conn.rollback().await?;
+            return Ok(0);
+        }
+        let mut steps = vec![
             Step::new(&self.sql.expire_lanes_cursors, &[&bucket, &lanes]),
             Step::new(&self.sql.expire_lanes_runs, &[&bucket, &lanes]),
             Step::new(&self.sql.expire_lanes, &[&bucket, &lanes]),
+            Step::new(&self.sql.tally_hold, &[&bucket]),
         ];
+        steps.extend(self.uncount_cursors(&bucket, &lanes, &None));
+        steps.extend(self.uncount_lanes(&bucket, &lanes));
         let rows = conn.commit(&steps).await?;
         Ok(rows[2].len())
     }

@@ -25,6 +25,9 @@ const ANNOUNCE: &str = "CASE WHEN $7::text IS NOT NULL THEN \
 /// What several statements share, one file each in `sql/parts`. A part may name those below it.
 const PARTS: &[(&str, &str)] = &[
     ("{segments}", include_str!("../sql/parts/segments.sql")),
+    ("{uncounted}", include_str!("../sql/parts/uncounted.sql")),
+    ("{uncounted_cursor}", include_str!("../sql/parts/uncounted_cursor.sql")),
+    ("{counted_until}", include_str!("../sql/parts/counted_until.sql")),
     ("{lane_by_key}", include_str!("../sql/parts/lane_by_key.sql")),
     ("{cursor_by_key}", include_str!("../sql/parts/cursor_by_key.sql")),
     ("{append}", include_str!("../sql/parts/append.sql")),
@@ -71,15 +74,15 @@ macro_rules! statements {
 statements! {
     lanes_lock(INT4, UUID_ARRAY);
     lanes_by_id(INT4, UUID_ARRAY);
-    append_lanes(INT4, INT8, UUID_ARRAY, INT8_ARRAY, INT4_ARRAY, INT4_ARRAY, INT8_ARRAY, UUID_ARRAY);
+    append_lanes(INT4, INT8, UUID_ARRAY, INT8_ARRAY, INT4_ARRAY, INT4_ARRAY, INT8_ARRAY, UUID_ARRAY, INT8);
     append_lanes_checked(INT4, INT8, UUID_ARRAY, INT8_ARRAY, INT4_ARRAY, INT4_ARRAY, INT8_ARRAY, UUID_ARRAY,
-        INT8_ARRAY, INT4_ARRAY, INT4_ARRAY);
+        INT8_ARRAY, INT4_ARRAY, INT4_ARRAY, INT8);
     append_segments(INT4, INT8, UUID_ARRAY, INT4_ARRAY, INT8_ARRAY, BYTEA_ARRAY, INT8_ARRAY, INT4_ARRAY, INT4_ARRAY);
     read(INT4, UUID_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY);
     swap_insert(INT4, INT8, UUID_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, UUID_ARRAY, INT8_ARRAY,
-        INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY);
+        INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8);
     swap_update(INT4, INT8, UUID_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, UUID_ARRAY, INT8_ARRAY,
-        INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY);
+        INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8);
     swap_dead(INT4, INT8, UUID_ARRAY, TEXT_ARRAY, UUID_ARRAY, UUID_ARRAY, UUID_ARRAY, TEXT_ARRAY, TEXT_ARRAY,
         INT8_ARRAY, BYTEA_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY);
     swap_read(INT4, INT8, UUID_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY);
@@ -94,7 +97,7 @@ statements! {
     load_lease(INT4, UUID_ARRAY);
     load_cursors(INT4, UUID_ARRAY);
     position(INT4, UUID_ARRAY, INT8_ARRAY);
-    trim_lanes(INT4, UUID_ARRAY, INT8_ARRAY);
+    trim_lanes(INT4, UUID_ARRAY, INT8_ARRAY, INT8);
     trim_segments(INT4, UUID_ARRAY);
     trim_runs(INT4, UUID_ARRAY);
     aged(INT4, UUID_ARRAY, INT8_ARRAY, UUID_ARRAY, INT8_ARRAY);
@@ -115,15 +118,38 @@ statements! {
     queue_cursors_delete(INT4, UUID);
     queue_lanes_delete(INT4, UUID);
     queue_groups_delete(UUID);
+    queue_cursor_tallies_delete(INT4, UUID);
+    queue_lane_tallies_delete(INT4, UUID);
+    queue_group_tallies_delete(INT4, UUID);
+    queue_tally_delete(INT4, UUID);
     queue_dead_delete(UUID);
     queue_trace_names_delete(UUID);
     queue_traces_delete(UUID);
-    lanes_insert(INT4, UUID_ARRAY, UUID_ARRAY, TEXT_ARRAY, INT8_ARRAY);
+    lanes_insert(INT4, UUID_ARRAY, UUID_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8);
     lanes_first(UUID, INT8);
     lanes_after(UUID, TEXT, INT8);
-    tally_lanes();
-    tally_cursors(INT8);
-    tally_dead();
+    tally_open(INT4, INT8);
+    tally_hold(INT4);
+    tally_begin(INT4);
+    tally_changed(INT4, INT8, INT8);
+    tally_page(INT4, UUID, INT8);
+    tally_walked(INT4, INT8, UUID, UUID);
+    tally_letters(INT4, INT8);
+    tally_put_lanes(INT4, UUID_ARRAY, UUID_ARRAY, INT8_ARRAY, INT8_ARRAY);
+    tally_put_cursors(INT4, UUID_ARRAY, TEXT_ARRAY, UUID_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY,
+        INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY);
+    tally_add_queues(INT4, UUID_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY);
+    tally_add_groups(INT4, UUID_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY);
+    tally_end(INT4, INT8, UUID);
+    tally_take_lanes(INT4, UUID_ARRAY);
+    tally_take_cursors(INT4, UUID_ARRAY, TEXT);
+    tally_drop_lanes(INT4, UUID_ARRAY);
+    tally_drop_cursors(INT4, UUID_ARRAY, TEXT);
+    tally_drop_groups(INT4, UUID_ARRAY, TEXT);
+    tally_queues(UUID, UUID);
+    tally_lane_sums(INT4, UUID, UUID);
+    tally_group_sums(INT4, UUID, UUID);
+    tally_leases(INT4, UUID, UUID, INT8);
     group_insert(UUID, TEXT, INT4, INT8, BOOL, INT8);
     group_get(UUID, TEXT);
     group_update(UUID, TEXT, INT4, INT8, BOOL, INT8);
@@ -141,6 +167,7 @@ statements! {
     traces_by_name_count(TEXT);
     trace_names(INT8, INT8);
     trace_names_count();
+    expire_dead_due(INT8);
     expire_dead(INT8, INT8);
     expire_traces(INT8, INT8);
     expire_trace_names(UUID_ARRAY);

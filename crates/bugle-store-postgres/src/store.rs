@@ -17,6 +17,7 @@ use crate::survey::notify_channel;
 const MIGRATIONS: &[Migration] = &[
     Migration { version: 1, name: "tables", sql: include_str!("../sql/migrations/0001_tables.sql") },
     Migration { version: 2, name: "survey", sql: include_str!("../sql/migrations/0002_survey.sql") },
+    Migration { version: 3, name: "tallies", sql: include_str!("../sql/migrations/0003_tallies.sql") },
 ];
 
 /// Ask for the database's time when nothing was heard of it for so long.
@@ -47,6 +48,8 @@ pub struct PostgresStore {
     asking: Arc<AtomicBool>,
     /// A search has started the making of fingerprint runs.
     pub(crate) indexing: Arc<AtomicBool>,
+    /// Held by who counts: the others need not wait each on a connection of its own.
+    pub(crate) counting: tokio::sync::Mutex<()>,
 }
 
 impl PostgresStore {
@@ -82,10 +85,11 @@ impl PostgresStore {
                 break;
             }
         }
+        conn.query(&sql.tally_open, &[&(buckets as i32), &second(&pool)]).await?;
         drop(conn);
         let channel = notify_channel(schema.name());
-        let (asking, indexing) = (Arc::default(), Arc::default());
-        Ok(Arc::new(Self { pool, sql, channel, buckets, asking, indexing }))
+        let (asking, indexing, counting) = (Arc::default(), Arc::default(), tokio::sync::Mutex::default());
+        Ok(Arc::new(Self { pool, sql, channel, buckets, asking, indexing, counting }))
     }
 
     /// Its connections, for what travels beside the store's own calls.
@@ -136,6 +140,11 @@ impl PostgresStore {
         Ok(changed)
     }
 
+    /// The database's time in seconds, by which changes are marked for whoever counts them.
+    pub(crate) fn second(&self) -> i64 {
+        second(&self.pool)
+    }
+
     /// The database's time; asks for it in the background when the last answer is old.
     pub(crate) fn time(&self) -> Now {
         let clock = self.pool.clock();
@@ -160,6 +169,10 @@ impl PostgresStore {
             asking.store(false, Ordering::Release);
         });
     }
+}
+
+fn second(pool: &Pool) -> i64 {
+    pool.clock().now().latest / 1_000_000
 }
 
 async fn meta(conn: &mut Conn, sql: &Sql, buckets: u32) -> Result<(u32, String), PgError> {

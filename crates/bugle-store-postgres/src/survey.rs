@@ -153,7 +153,7 @@ mod tests {
             found.into_iter().map(|lane| lane.id).collect::<Vec<_>>()
         };
         let slow = append(lane, 1, Arc::new([1]), 12_000_000);
-        let columns = Appends::new(0, std::iter::once(&slow));
+        let columns = Appends::new(0, 1, std::iter::once(&slow));
         let mut conn = store.pool.get().await.unwrap();
         conn.begin(Begin::Write, &columns.steps(&store.sql)).await.unwrap();
         store.append(vec![append(other, 2, Arc::new([2]), 20_000_000)]).await.unwrap();

@@ -58,12 +58,12 @@ impl<'a> Rows<'a> {
         self.consumed.push(next.consumed as i64);
     }
 
-    fn step<'s>(&'s self, statement: &'s bugle_pg::Statement, bucket: &'s i32, writer: &'s i64) -> Step<'s> {
+    fn step<'s>(&'s self, statement: &'s bugle_pg::Statement, of: &'s Swaps<'_>) -> Step<'s> {
         Step::new(
             statement,
             &[
-                bucket,
-                writer,
+                &of.bucket,
+                &of.writer,
                 &self.lanes,
                 &self.groups,
                 &self.expect,
@@ -77,6 +77,7 @@ impl<'a> Rows<'a> {
                 &self.not_before,
                 &self.served_at,
                 &self.consumed,
+                &of.second,
             ],
         )
     }
@@ -160,6 +161,8 @@ struct Spans<'a> {
 pub(crate) struct Swaps<'a> {
     bucket: i32,
     writer: i64,
+    /// See [`PostgresStore::second`].
+    second: i64,
     fresh: Rows<'a>,
     moved: Rows<'a>,
     letters: Letters<'a>,
@@ -167,10 +170,11 @@ pub(crate) struct Swaps<'a> {
 }
 
 impl<'a> Swaps<'a> {
-    pub(crate) fn new(bucket: i32, items: impl Iterator<Item = &'a Swap>, reads: bool) -> Self {
+    pub(crate) fn new(bucket: i32, second: i64, items: impl Iterator<Item = &'a Swap>, reads: bool) -> Self {
         let mut out = Self {
             bucket,
             writer: mark(),
+            second,
             fresh: Rows::default(),
             moved: Rows::default(),
             letters: Letters::default(),
@@ -199,10 +203,10 @@ impl<'a> Swaps<'a> {
     pub(crate) fn exchange<'s>(&'s self, sql: &'s Sql) -> Vec<Step<'s>> {
         let mut steps = Vec::with_capacity(2);
         if !self.fresh.lanes.is_empty() {
-            steps.push(self.fresh.step(&sql.swap_insert, &self.bucket, &self.writer));
+            steps.push(self.fresh.step(&sql.swap_insert, self));
         }
         if !self.moved.lanes.is_empty() {
-            steps.push(self.moved.step(&sql.swap_update, &self.bucket, &self.writer));
+            steps.push(self.moved.step(&sql.swap_update, self));
         }
         steps
     }
@@ -309,7 +313,7 @@ impl PostgresStore {
         bucket: i32,
         items: &[(usize, &Swap)],
     ) -> Result<(Won, Vec<Segments>), PgError> {
-        let columns = Swaps::new(bucket, items.iter().map(|(_, item)| *item), true);
+        let columns = Swaps::new(bucket, self.second(), items.iter().map(|(_, item)| *item), true);
         let mut steps = columns.exchange(&self.sql);
         let exchanges = steps.len();
         steps.extend(columns.letters(&self.sql));

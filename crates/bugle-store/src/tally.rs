@@ -115,7 +115,8 @@ impl QueueTally {
         }
     }
 
-    fn group(&mut self, group: &Group) -> &mut GroupTally {
+    /// A group's tally, added if it was not there.
+    pub fn group(&mut self, group: &Group) -> &mut GroupTally {
         let at = match self.groups.binary_search_by(|tally| tally.group.cmp(group)) {
             Ok(at) => at,
             Err(at) => {

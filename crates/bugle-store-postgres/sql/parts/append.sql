@@ -5,6 +5,7 @@ SET head = s.head + s.count,
     written_s = s.stamp / 1000000,
     tail_at = coalesce(l.tail_at, s.stamp),
     greatest = greatest(l.greatest, s.greatest),
-    writer = $2
+    writer = $2,
+    touched_s = s.touched
 FROM s
 WHERE l.bucket = $1 AND l.lane_id = s.lane_id

@@ -2,7 +2,8 @@
 -- locked by an earlier statement of the transaction, or segments committed meanwhile would not be seen.
 WITH s AS MATERIALIZED (
     SELECT l.lane_id, l.head, l.tail, u.known, u.guard, u.count, u.greatest, u.a, u.b,
-           greatest(l.written_at, u.at) AS stamp
+           greatest(l.written_at, u.at) AS stamp,
+           CASE WHEN greatest(l.written_at, u.at) / 1000000 < $12 - 30 THEN $12 END AS touched
     FROM {schema}.lanes l
     JOIN unnest($3::uuid[], $4::bigint[], $5::int[], $6::int[], $7::bigint[], $8::uuid[], $10::int[], $11::int[])
          AS u (lane_id, known, guard, count, at, greatest, a, b) ON u.lane_id = l.lane_id

@@ -22,7 +22,8 @@ SET epoch = s.epoch,
     not_before = s.not_before,
     served_at = s.served_at,
     consumed = s.consumed,
-    writer = $2
+    writer = $2,
+    changed_s = $16
 FROM s
 WHERE c.bucket = $1 AND c.lane_id = s.lane_id AND c.group_name = s.group_name
 RETURNING c.lane_id, c.group_name

@@ -9,6 +9,7 @@ WITH s AS MATERIALIZED (
 )
 UPDATE {schema}.lanes l
 SET tail = s.next,
+    touched_s = $4,
     tail_at = CASE WHEN s.next < s.head THEN (
         SELECT g.created_at FROM {schema}.segments g
         WHERE g.bucket = $1 AND g.lane_id = s.lane_id AND g.base <= s.next

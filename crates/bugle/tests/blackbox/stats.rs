@@ -68,7 +68,11 @@ on_every_engine! {
         let third = json!({"transactionId": "3", "partitionId": held["partitionId"], "leaseId": held["leaseId"], "status": "retry"});
         server.post("/api/v1/ack", third).await.expect(200);
         assert_eq!(totals(&server, "q").await, six(6, 4, 0, 2, 1), "given up counts as done with; what comes again is pending");
-        assert_eq!(ids(&server.pop_some("/queue/q?batch=10&partitions=10&autoAck=true").await).len(), 4);
+        let mut rest = 0;
+        while let Some(popped) = server.pop("/queue/q?batch=10&partitions=10&autoAck=true").await {
+            rest += ids(&popped).len();
+        }
+        assert_eq!(rest, 4);
         assert_eq!(totals(&server, "q").await, six(6, 0, 0, 6, 1));
         let detail = resource(&server, "queues/q").await;
         let of = |i: usize| (detail["partitions"][i]["name"].clone(), detail["partitions"][i]["stats"].clone());
