@@ -49,10 +49,10 @@ impl Delivery {
 pub(crate) struct Waiter(JoinHandle<Result<Delivery>>);
 
 impl Waiter {
-    /// Its answer, which must be this message.
+    /// Its answer, which must be this message, told by its payload: sent back, it has another transaction id.
     pub(crate) async fn delivery(self, transaction: &str) -> Result<Delivery> {
         let delivery = self.0.await??;
-        let found = &delivery.message()["transactionId"];
+        let found = &delivery.message()["data"]["n"];
         ensure!(found == transaction, "the waiter got {found} instead of {transaction}");
         Ok(delivery)
     }

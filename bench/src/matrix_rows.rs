@@ -25,6 +25,8 @@ pub(crate) enum Row {
     Retry,
     RetryDelay,
     AckFrees,
+    Seek,
+    Redrive,
     LeaseOfLostClient,
     LeaseOfLostServer,
     ListenCut,
@@ -35,7 +37,7 @@ pub(crate) enum Row {
 }
 
 impl Row {
-    pub(crate) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 16] = [
         Self::Push,
         Self::DelayEnd,
         Self::WindowEnd,
@@ -43,6 +45,8 @@ impl Row {
         Self::Retry,
         Self::RetryDelay,
         Self::AckFrees,
+        Self::Seek,
+        Self::Redrive,
         Self::LeaseOfLostClient,
         Self::LeaseOfLostServer,
         Self::ListenCut,
@@ -62,6 +66,8 @@ impl Row {
             Self::Retry => ("nack, retry", 15),
             Self::RetryDelay => ("end of retryDelay (1 s, enforced)", 30),
             Self::AckFrees => ("ack that frees a lane with more in it", 15),
+            Self::Seek => ("seek back", 15),
+            Self::Redrive => ("redrive of a dead letter", 15),
             Self::LeaseOfLostClient => ("end of a lease whose holder went away", 30),
             Self::LeaseOfLostServer => ("end of a lease whose server was killed", 30),
             Self::ListenCut => ("LISTEN of B cut, then push", 120),
@@ -131,6 +137,8 @@ impl<'p> Stage<'p> {
             Row::Retry => self.given_back(&id, "retry", 0).await,
             Row::RetryDelay => self.given_back(&id, "failed", 1_000_000).await,
             Row::AckFrees => self.ack_frees(&id).await,
+            Row::Seek => self.seek(&id).await,
+            Row::Redrive => self.redrive(&id).await,
             Row::LeaseOfLostClient | Row::LeaseOfLostServer => self.lease_end(&id).await,
             Row::ListenCut => self.listen_cut(&id).await,
             Row::HintLost => self.hint_lost(&id).await,
@@ -173,6 +181,40 @@ impl<'p> Stage<'p> {
         self.pair.a.ack(&held, "completed").await?;
         let answered = Instant::now();
         Ok(after(&waiter.delivery(id).await?, answered))
+    }
+
+    async fn seek(&mut self, id: &str) -> Result<i64> {
+        let mut before = Value::Null;
+        for id in [&format!("{id}-before"), id] {
+            self.pair.a.push(json!([item(&self.queue, id)])).await?;
+            let read = self.pair.a.pop(&self.queue).await?;
+            self.pair.a.ack(&read, "completed").await?;
+            if before.is_null() {
+                before = read["messages"][0]["createdAt"].clone();
+            }
+        }
+        let waiter = self.pair.park(&self.queue).await?;
+        let path = format!("/api/v1/consumer-groups/__QUEUE_MODE__/queues/{}/seek", self.queue);
+        self.done(&path, &json!({"timestamp": before})).await?;
+        let answered = Instant::now();
+        Ok(after(&waiter.delivery(id).await?, answered))
+    }
+
+    async fn redrive(&mut self, id: &str) -> Result<i64> {
+        self.pair.a.push(json!([item(&self.queue, id)])).await?;
+        let held = self.pair.a.pop(&self.queue).await?;
+        self.pair.a.ack(&held, "dlq").await?;
+        let waiter = self.pair.park(&self.queue).await?;
+        self.done("/api/v1/dlq/redrive", &json!({"filter": {"queue": self.queue}})).await?;
+        let answered = Instant::now();
+        Ok(after(&waiter.delivery(id).await?, answered))
+    }
+
+    /// Asks A for something that must succeed.
+    async fn done(&mut self, path: &str, body: &Value) -> Result<()> {
+        let (status, answer) = self.pair.a.post(path, body).await?;
+        ensure!(status == 200, "{path}: {status} {answer}");
+        Ok(())
     }
 
     async fn lease_end(&mut self, id: &str) -> Result<i64> {

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 /// Crates from the lowest layer up, as ARCHITECTURE.md draws them.
 const LAYERS: [&[&str]; 5] = [
     &["bugle-wire", "bugle-store", "bugle-pg"],
-    &["bugle-store-postgres", "bugle-store-embedded", "bugle-wake"],
+    &["bugle-store-postgres", "bugle-store-embedded", "bugle-spool", "bugle-wake"],
     &["bugle-broker"],
     &["bugle-http", "bugle-client"],
     &["bugle", "bugle-duroxide"],

@@ -24,6 +24,7 @@ const HELP: &str = "\
 cargo xtask <command>
 
   test [suite]…   install what is missing, run the suites in order, print how long each took
+  openapi         renew docs/openapi.json from the code
   tidy            check headers, sizes, words, paths and layers of the sources
   help            this text
 
@@ -47,6 +48,7 @@ fn dispatch() -> Result<ExitCode> {
         "tidy" if rest.is_empty() => {
             Ok(if tidy::run(&root)? { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
+        "openapi" if rest.is_empty() => suites::openapi(&root),
         "help" | "--help" | "-h" => {
             eprint!("{HELP}{}", suites::list());
             Ok(ExitCode::SUCCESS)

@@ -139,6 +139,14 @@ fn doctests(run: &Run<'_>) -> Result<()> {
     run.cargo(&["test", "--doc", "--workspace", "--all-features"])
 }
 
+/// `cargo xtask openapi`: the test that compares the description of the API with the code writes it instead.
+pub(crate) fn openapi(root: &Path) -> Result<ExitCode> {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(["test", "--package", "bugle-http", "--lib", "openapi::tests::the_file_in_the_repository"]);
+    tools::run(command.current_dir(root).env("BUGLE_RENEW_OPENAPI", "1"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
 /// The suites, for the help text.
 pub(crate) fn list() -> String {
     SUITES.iter().fold(String::new(), |mut text, suite| {

@@ -1,6 +1,7 @@
 //! What callers ask of the broker and what they get back: plain data, no HTTP, no SQL.
 
 mod groups;
+mod history;
 mod letters;
 mod messages;
 mod stats;
@@ -14,6 +15,10 @@ use uuid::Uuid;
 use bugle_store::{Group, LaneId, LeaseId, Message, Offset, QueueOptions, Timestamp, Unavailable};
 
 pub use groups::{GroupDeleted, GroupPartition, GroupQueue, SeekTo, Sought};
+pub use history::{
+    GaugeLooks, Gauges, History, HistoryQuery, Looks, QueueCounts, QueuePoint, ServerCounts, ServerHistory,
+    ServerPoint, Vitals,
+};
 pub use letters::{Letter, LetterQuery, Redrive, RedriveCursor, Redriven, Replay, Replayed};
 pub use messages::{
     GroupView, MessageList, MessageQuery, MessageStatus, MessageView, NewTrace, ReadMode, TraceView,
@@ -43,6 +48,9 @@ pub enum Refused {
         /// When trying again makes sense.
         retry_after: Duration,
     },
+    /// An operator has switched on what keeps this from being done; try again later.
+    #[error("{0}")]
+    Maintenance(String),
     /// The store gave no answer; the outcome is unknown and the request may be repeated.
     #[error("{0}")]
     Unavailable(String),
@@ -82,6 +90,9 @@ pub struct Pushed {
     pub lane: LaneId,
     /// The id was already there inside the dedupe window; nothing was stored.
     pub duplicate: bool,
+    /// It is kept on this server's disk and will be stored from there. Whether its id was there before is found out then,
+    /// and its lane is nil if the queue is not known.
+    pub buffered: bool,
 }
 
 /// Where to pop from.
@@ -341,6 +352,15 @@ pub struct Configured {
     pub options: QueueOptions,
     /// Option names nobody knows.
     pub ignored: Vec<String>,
+}
+
+/// What clearing a queue has removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cleared {
+    /// Partitions that held messages.
+    pub partitions: u64,
+    /// Messages.
+    pub messages: u64,
 }
 
 /// The store's health as the broker sees it.

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use parking_lot::{Mutex, RwLock};
 
 use bugle_store::{
-    Engine, Group, GroupRecord, PutQueue, Queue, QueueId, QueueOptions, Snapshot, Timestamp, Unavailable,
+    Engine, Group, GroupRecord, PutQueue, Queue, QueueId, QueueOptions, Snapshot, Switches, Timestamp,
+    Unavailable,
 };
 
 /// See the module.
@@ -34,6 +35,8 @@ pub(crate) struct Changes {
 #[derive(Default)]
 struct Tables {
     version: u64,
+    switches: Switches,
+    learned_switches: Option<Instant>,
     by_name: HashMap<Arc<str>, Arc<Queue>>,
     by_id: HashMap<QueueId, Arc<Queue>>,
     groups: HashMap<QueueId, HashMap<Group, Arc<GroupRecord>>>,
@@ -63,7 +66,8 @@ impl Catalog {
     }
 
     fn install(&self, snapshot: Snapshot, begun: Instant) -> Changes {
-        let mut fresh = Tables { version: snapshot.version, ..Tables::default() };
+        let (version, switches) = (snapshot.version, snapshot.switches);
+        let mut fresh = Tables { version, switches, ..Tables::default() };
         for queue in snapshot.queues {
             fresh.add(Arc::new(queue));
         }
@@ -93,17 +97,29 @@ impl Catalog {
         *self.refreshed.lock() = Instant::now();
     }
 
-    /// Whether a shared store should be asked for changes now; says yes to one caller at a time.
-    pub(crate) fn wants_refresh(&self, after: Duration) -> bool {
+    /// How long ago a shared store was asked for changes, if that is longer than `after`; says so to one caller at a time.
+    pub(crate) fn wants_refresh(&self, after: Duration) -> Option<Duration> {
         if self.engine.exclusive() {
-            return false;
+            return None;
         }
         let mut refreshed = self.refreshed.lock();
-        let due = refreshed.elapsed() > after;
-        if due {
-            *refreshed = Instant::now();
+        let age = refreshed.elapsed();
+        if age <= after {
+            return None;
         }
-        due
+        *refreshed = Instant::now();
+        Some(age)
+    }
+
+    /// What operators have switched, as last read.
+    pub(crate) fn switches(&self) -> Switches {
+        self.tables.read().switches
+    }
+
+    /// Remember switches as the store answered them.
+    pub(crate) fn learn_switches(&self, switches: Switches) {
+        let mut tables = self.tables.write();
+        (tables.switches, tables.learned_switches) = (switches, Some(Instant::now()));
     }
 
     /// A queue by name.
@@ -226,6 +242,9 @@ impl Catalog {
 impl Tables {
     /// Take over from `old` what was learned after the snapshot was asked for.
     fn keep_learned(&mut self, old: &Self, begun: Instant) {
+        if old.learned_switches.is_some_and(|at| at >= begun) {
+            (self.switches, self.learned_switches) = (old.switches, old.learned_switches);
+        }
         for (id, at) in old.learned_queues.iter().filter(|(_, at)| **at >= begun) {
             let Some(queue) = old.by_id.get(id) else { continue };
             if self.by_id.get(id).is_none_or(|q| q.version < queue.version) {

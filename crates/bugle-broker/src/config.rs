@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::api::Vitals;
+
 /// All settings. Made by the binary from flags, environment and file.
 #[derive(Clone, Debug)]
 pub struct BrokerConfig {
@@ -51,6 +53,14 @@ pub struct BrokerConfig {
     pub trace_retention: Duration,
     /// Idle time after which empty lanes go; zero keeps them.
     pub lane_retention: Duration,
+    /// How often what was counted is written into the history.
+    pub metrics_interval: Duration,
+    /// Age at which the history goes; zero keeps it.
+    pub metrics_retention: Duration,
+    /// Name of this machine, in the history.
+    pub hostname: String,
+    /// Asks the operating system what this process uses, once per record of the history.
+    pub vitals: fn() -> Vitals,
     /// Encryption keys; the first encrypts, all decrypt.
     pub encryption_keys: Vec<EncryptionKey>,
 }
@@ -133,6 +143,10 @@ impl Default for BrokerConfig {
             dead_letter_retention: days(30),
             trace_retention: days(7),
             lane_retention: days(30),
+            metrics_interval: Duration::from_secs(60),
+            metrics_retention: days(7),
+            hostname: "localhost".into(),
+            vitals: Vitals::default,
             encryption_keys: Vec::new(),
         }
     }

@@ -51,6 +51,11 @@ impl Keyring {
         Self { keys: keys.collect() }
     }
 
+    /// Whether there is a key to encrypt with.
+    pub(crate) fn has_keys(&self) -> bool {
+        !self.keys.is_empty()
+    }
+
     /// Encrypt for `context` (the lane's id). `None` without a key, or if the system has no randomness to give: the
     /// payload must then be refused, never stored as it is.
     pub(crate) fn encrypt(&self, plain: &[u8], context: &[u8]) -> Option<Vec<u8>> {

@@ -110,7 +110,9 @@ impl Inner {
         let keys = self.channels.keys();
         let few = interval < config.pending_check_from && keys <= FEW_KEYS;
         if !config.pending_check || few || began.since(since) > MAX_SPAN {
-            self.keep_catalog_fresh();
+            if self.keep_catalog_fresh() {
+                self.stale_catalog();
+            }
             *self.floor.since.lock() = began;
             self.floor.pace.lock().looked(false);
             return self.ask_for_all();

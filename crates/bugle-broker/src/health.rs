@@ -31,6 +31,7 @@ impl Inner {
             }
             Err(error) => {
                 self.meters.store_errors.one();
+                self.meters.stir();
                 let mut health = self.health.lock();
                 if !health.away {
                     tracing::warn!(reason = %error.reason, "the store does not answer");

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
-use bugle_store::{LaneId, Load, QueueId};
+use bugle_store::{DEFAULT_PARTITION, LaneId, Load, QueueId};
 use bugle_wake::Heard;
 
 use crate::inner::Inner;
@@ -91,6 +91,32 @@ impl Inner {
         if catalog {
             self.stale_catalog();
         }
+    }
+
+    /// See [`crate::Broker::notify`]. Without a partition everybody who waits for the queue asks; the others are told of the
+    /// default one.
+    pub(crate) fn notified(self: &Arc<Self>, queue: &str, partition: Option<&str>) {
+        let Some(queue) = self.catalog.queue(queue) else {
+            if !self.engine.exclusive() {
+                self.stale_catalog();
+            }
+            return;
+        };
+        let lane = LaneId::derive(queue.id, partition.unwrap_or(DEFAULT_PARTITION));
+        if partition.is_some() {
+            let mut looks = Vec::new();
+            self.heard_written(queue.id, lane, WakeSource::Local, &mut looks);
+            self.looks().offer_urgent(looks);
+        } else {
+            for channel in self.channels.of_queue(queue.id) {
+                let mut state = channel.state.lock();
+                state.doubt();
+                let jobs = state.unpark_all();
+                drop(state);
+                self.ask_again(jobs, WakeSource::Local);
+            }
+        }
+        self.tell(News::Written { queue: queue.id, lane });
     }
 
     /// A lane was written elsewhere: look at it for every group that waits. `false` = its queue is not known.

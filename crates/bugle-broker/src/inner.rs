@@ -10,12 +10,13 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use bugle_store::{
-    Engine, Group, LaneCursor, LaneId, Load, Message, Offset, Read, Segment, Timestamp, Unavailable,
+    Engine, Group, LaneCursor, LaneId, Load, Message, Offset, Read, Segment, Spool, Timestamp, Unavailable,
 };
 use bugle_wake::{Bell, Timers};
 
 use crate::ack::SettleKey;
 use crate::api::{PopTarget, Refused};
+use crate::board::Board;
 use crate::catalog::Catalog;
 use crate::config::BrokerConfig;
 use crate::crypto::Keyring;
@@ -24,11 +25,13 @@ use crate::dispatch::{Intake, Limit};
 use crate::floor::Floor;
 use crate::health::StoreHealth;
 use crate::hearing::Look;
+use crate::history::Book;
 use crate::lanes::{LaneState, Lanes};
 use crate::meters::Meters;
 use crate::news::News;
 use crate::pop::PopJob;
 use crate::room::Rooms;
+use crate::spooling::Spooling;
 use crate::stats::StatsMemory;
 use crate::waiting::{Channels, TimerKey};
 
@@ -52,11 +55,14 @@ pub(crate) struct Inner {
     pub(crate) started: Instant,
     pub(crate) waiters: AtomicUsize,
     pub(crate) draining: AtomicBool,
+    pub(crate) board: Board,
+    pub(crate) spooling: Spooling,
     pub(crate) stop: CancellationToken,
     intakes: OnceLock<Intakes>,
     pub(crate) health: Mutex<StoreHealth>,
     pub(crate) recovering: AtomicBool,
     pub(crate) meters: Meters,
+    pub(crate) book: Book,
     pub(crate) stats: StatsMemory,
     pub(crate) bell: Bell<News>,
     pub(crate) floor: Floor,
@@ -77,11 +83,15 @@ impl Inner {
     /// A broker on `engine`, with its intakes but without its background tasks.
     pub(crate) async fn open(
         engine: Arc<dyn Engine>,
+        spool: Option<Arc<dyn Spool>>,
         config: BrokerConfig,
+        name: &str,
         bell: Bell<News>,
     ) -> Result<Arc<Self>, Unavailable> {
         let catalog = Catalog::open(engine.clone()).await?;
         let inner = Arc::new(Self {
+            board: Board::new(catalog.switches()),
+            spooling: Spooling::new(spool),
             catalog,
             lanes: Lanes::new(config.max_cached_lanes, config.segment_cache),
             channels: Channels::new(bell.clone()),
@@ -98,6 +108,7 @@ impl Inner {
             health: Mutex::default(),
             recovering: AtomicBool::new(false),
             meters: Meters::default(),
+            book: Book::new(&config, name),
             stats: StatsMemory::default(),
             bell,
             floor: Floor::new(config.floor, engine.now().earliest),
@@ -167,7 +178,8 @@ impl Inner {
     /// Answer every parked pop as empty.
     pub(crate) fn answer_waiting(&self) {
         for job in self.channels.unpark_all() {
-            let _ = job.reply.send(Ok(self.nothing()));
+            let answer = self.nothing_for(&job.request);
+            let _ = job.reply.send(Ok(answer));
         }
     }
 

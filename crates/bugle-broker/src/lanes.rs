@@ -32,6 +32,8 @@ pub(crate) struct LaneInner {
     pub(crate) stale: bool,
     /// Another server writes here too.
     pub(crate) contended: bool,
+    /// This server stored the lane's first message, so hardly anybody else can have a cursor here.
+    pub(crate) begun_here: bool,
     pub(crate) recent: Recent,
     /// Pushes that wait for the append in flight.
     pub(crate) waiting: VecDeque<PushJob>,
@@ -52,6 +54,7 @@ impl LaneState {
                 lane,
                 stale: false,
                 contended: false,
+                begun_here: false,
                 recent,
                 waiting: VecDeque::new(),
                 pushing: false,
@@ -137,6 +140,7 @@ impl LaneInner {
         self.segments.clear();
         self.lane = lane.clone();
         self.stale = false;
+        self.begun_here = false;
     }
 
     /// Remember a segment that was just committed at the head.

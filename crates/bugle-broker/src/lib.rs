@@ -20,11 +20,14 @@ mod waiting;
 mod ack;
 mod admin;
 mod bell;
+mod board;
+mod clear;
 mod dead;
 mod floor;
 mod groups;
 mod health;
 mod hearing;
+mod history;
 mod inner;
 mod messages;
 mod numbers;
@@ -34,6 +37,7 @@ mod push;
 mod queues;
 mod redrive;
 mod room;
+mod spooling;
 mod stats;
 mod traces;
 mod transact;
@@ -43,15 +47,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use bugle_store::{Engine, Group, NAME_MAX, Now};
+use bugle_store::{Engine, Group, NAME_MAX, Now, Spool};
 use bugle_wake::{Bell, BellOptions, Carrier};
 
 pub use api::{
-    AckItem, AckStatus, Acked, Autopilot, Configure, Configured, GroupDeleted, GroupPartition, GroupQueue,
-    GroupView, Health, LeaseToken, Letter, LetterQuery, MessageList, MessageQuery, MessageStatus,
-    MessageView, NewTrace, Operation, OperationResult, Phases, PopAnswer, PopRequest, PopTarget, Popped,
-    PoppedLane, PushItem, Pushed, ReadMode, Redrive, RedriveCursor, Redriven, Refused, Renewed, Replay,
-    Replayed, SeekTo, Sought, TraceView, Transacted,
+    AckItem, AckStatus, Acked, Autopilot, Cleared, Configure, Configured, GaugeLooks, Gauges, GroupDeleted,
+    GroupPartition, GroupQueue, GroupView, Health, History, HistoryQuery, LeaseToken, Letter, LetterQuery,
+    Looks, MessageList, MessageQuery, MessageStatus, MessageView, NewTrace, Operation, OperationResult,
+    Phases, PopAnswer, PopRequest, PopTarget, Popped, PoppedLane, PushItem, Pushed, QueueCounts, QueuePoint,
+    ReadMode, Redrive, RedriveCursor, Redriven, Refused, Renewed, Replay, Replayed, SeekTo, ServerCounts,
+    ServerHistory, ServerPoint, Sought, TraceView, Transacted, Vitals,
 };
 pub use api::{
     Depth, Family, GroupState, GroupStats, LaggingPartition, MessageCounts, Overview, PartitionStats,
@@ -59,11 +64,12 @@ pub use api::{
 };
 pub use config::{BrokerConfig, EncryptionKey, FloorConfig};
 pub use meters::{
-    ClaimReading, FloorReading, HistogramReading, PendingReading, QueueReading, Reading, StoreReading,
-    VerbReading, WaitingReading, WakeSource,
+    ClaimReading, FloorReading, HistogramReading, PendingReading, QueueReading, Reading, SpoolReading,
+    StoreReading, VerbReading, WaitingReading, WakeSource,
 };
 pub use operators::read_time;
 pub use pop::Receipt;
+pub use semantics::configure::option_bounds;
 pub use stats::PartitionPage;
 
 use inner::Inner;
@@ -82,9 +88,28 @@ pub fn check_name(field: &str, name: &str) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Queues of the system's own work the same but stay out of debug logs.
+/// Check a queue's name: a name that is not one of the system's own.
+pub fn check_queue(field: &str, name: &str) -> Result<(), Refused> {
+    check_name(field, name)?;
+    check_free(field, name)
+}
+
+/// Check that a queue's name is not one of the system's own.
+pub fn check_free(field: &str, name: &str) -> Result<(), Refused> {
+    if is_system(name) {
+        return Err(Refused::Invalid(format!(
+            "{field} must not begin with {SYSTEM}, which is the server's own"
+        )));
+    }
+    Ok(())
+}
+
+/// What the names of the system's own queues begin with.
+const SYSTEM: &str = "__system_";
+
+/// Queues of the system's own are kept like all others, but nobody sees or touches them from outside.
 fn is_system(queue: &str) -> bool {
-    queue.starts_with("__system_")
+    queue.starts_with(SYSTEM)
 }
 
 /// What a debug line needs, made only if it will be written.
@@ -134,12 +159,26 @@ impl Broker {
         bell: BellOptions,
         carriers: Vec<Carrier>,
     ) -> Result<Self, Refused> {
+        Self::open_spooling(engine, None, config, bell, carriers).await
+    }
+
+    /// The same with a spool, into which pushes go while they are in maintenance. What it still holds is drained.
+    pub async fn open_spooling(
+        engine: Arc<dyn Engine>,
+        spool: Option<Arc<dyn Spool>>,
+        config: BrokerConfig,
+        bell: BellOptions,
+        carriers: Vec<Carrier>,
+    ) -> Result<Self, Refused> {
+        let name = bell.name.clone();
         let (bell, heard) = Bell::start(bell, carriers);
-        let inner = Inner::open(engine, config, bell).await?;
+        let inner = Inner::open(engine, spool, config, &name, bell).await?;
+        inner.spool_changed();
         tokio::spawn(inner.clone().run_timers());
         tokio::spawn(inner.clone().run_upkeep());
         tokio::spawn(inner.clone().run_hearing(heard));
         tokio::spawn(inner.clone().run_floor());
+        tokio::spawn(inner.clone().run_history());
         tracing::info!(max_waiters = inner.config.max_waiters, "waiting pops are taken");
         Ok(Self(inner))
     }
@@ -149,6 +188,7 @@ impl Broker {
         let queue = logged(|| items.iter().map(|item| item.queue.clone()).find(|queue| !is_system(queue)));
         let answer = self.0.push(items).await;
         self.0.meters.push.count(&answer, |pushed| pushed.iter().filter(|p| !p.duplicate).count());
+        self.0.meters.stir();
         if let (Some(queue), Ok(pushed)) = (queue, &answer) {
             let duplicates = pushed.iter().filter(|p| p.duplicate).count();
             tracing::debug!(%queue, count = pushed.len(), duplicates, "push");
@@ -164,6 +204,10 @@ impl Broker {
         let begun = Instant::now();
         let answer = self.0.pop(&request).await;
         self.0.meters.pop.count(&answer, PopAnswer::count);
+        if answer.as_ref().is_ok_and(|answer| answer.lanes.is_empty()) {
+            self.0.count_empty(&request.target);
+        }
+        self.0.meters.stir();
         if let (Some(()), Ok(answer)) = (logged(|| Some(())), &answer) {
             log_pop(&request.target, answer, begun.elapsed());
         }
@@ -178,7 +222,14 @@ impl Broker {
     /// Acknowledge messages; one outcome per item, in order.
     pub async fn ack(&self, items: Vec<AckItem>) -> Result<Vec<Acked>, Refused> {
         let answer = self.0.ack(items).await;
-        self.0.meters.ack.count(&answer, |acked| acked.iter().filter(|a| a.success).count());
+        self.0.meters.ack.count(&answer, |acked| {
+            let taken = acked.iter().filter(|a| a.success).count();
+            if taken < acked.len() {
+                self.0.meters.ack_failed.add((acked.len() - taken) as u64);
+            }
+            taken
+        });
+        self.0.meters.stir();
         answer
     }
 
@@ -195,6 +246,7 @@ impl Broker {
     ) -> Result<Transacted, Refused> {
         let answer = self.0.transact(operations, required).await;
         self.0.meters.transact.count(&answer, |done| if done.success { done.results.len() } else { 0 });
+        self.0.meters.stir();
         answer
     }
 
@@ -229,6 +281,16 @@ impl Broker {
         Reading { queues: self.0.read_queues(), ..self.0.read() }
     }
 
+    /// What happened when, as far as servers have told it and this one knows.
+    pub async fn history(&self, query: &HistoryQuery) -> Result<History, Refused> {
+        self.0.history(query).await
+    }
+
+    /// What the store's database tells of itself: sections by name, each a JSON text. Empty where there is none.
+    pub async fn internals(&self) -> Result<Vec<(String, String)>, Refused> {
+        self.0.watch(self.0.engine.internals().await)
+    }
+
     /// The present by the store's clock.
     pub fn now(&self) -> Now {
         self.0.engine.now()
@@ -237,6 +299,7 @@ impl Broker {
     /// Answer all waiting pops as empty and refuse new waiting; everything else goes on.
     pub fn drain(&self) {
         self.0.draining.store(true, Ordering::Release);
+        self.0.board.poke();
         self.0.answer_waiting();
     }
 
@@ -246,7 +309,9 @@ impl Broker {
         self.0.pushes().settled().await;
         self.0.settles().settled().await;
         self.0.pops().settled().await;
+        self.0.flush_history().await;
         self.0.stop.cancel();
+        self.0.spooling.settled().await;
         self.0.bell.close().await;
         tracing::info!("waiting pops and carriers are stopped");
         if let Err(error) = self.0.engine.close().await {

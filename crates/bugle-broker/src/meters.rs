@@ -7,13 +7,15 @@ mod histogram;
 mod queues;
 mod reading;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
+
+use tokio::sync::Notify;
 
 pub use histogram::HistogramReading;
 pub use reading::{
-    ClaimReading, FloorReading, PendingReading, QueueReading, Reading, StoreReading, VerbReading,
-    WaitingReading,
+    ClaimReading, FloorReading, PendingReading, QueueReading, Reading, SpoolReading, StoreReading,
+    VerbReading, WaitingReading,
 };
 
 use histogram::Histogram;
@@ -93,12 +95,18 @@ pub(crate) struct Meters {
     pub(crate) pop: Verb,
     pub(crate) ack: Verb,
     pub(crate) transact: Verb,
+    /// Pops that got nothing, and acknowledgements that were refused one by one.
+    pub(crate) pop_empty: Count,
+    pub(crate) ack_failed: Count,
     /// Messages stored, and messages that groups are done with.
     pub(crate) ingested: Count,
     pub(crate) processed: Count,
     /// Dead letters made, and sent back.
     pub(crate) dead_lettered: Count,
     pub(crate) redriven: Count,
+    /// Messages that went into the spool, and from it into the store.
+    pub(crate) spooled: Count,
+    pub(crate) drained: Count,
 
     /// Waiting pops, by what became of them.
     pub(crate) registered: Count,
@@ -128,9 +136,29 @@ pub(crate) struct Meters {
     pub(crate) store_calls: Count,
     pub(crate) store_errors: Count,
     pub(crate) queues: QueueMeters,
+    /// Whoever writes the history sleeps until something is counted.
+    still: AtomicBool,
+    stirred: Notify,
 }
 
 impl Meters {
+    /// Something was counted that the history should tell of. Costs a look at a flag, except for the first after a rest.
+    pub(crate) fn stir(&self) {
+        if self.still.load(Ordering::Relaxed) && self.still.swap(false, Ordering::AcqRel) {
+            self.stirred.notify_one();
+        }
+    }
+
+    /// From now on the next [`Self::stir`] ends [`Self::stirred`].
+    pub(crate) fn rest(&self) {
+        self.still.store(true, Ordering::SeqCst);
+    }
+
+    /// Wait for something to be counted.
+    pub(crate) async fn stirred(&self) {
+        self.stirred.notified().await;
+    }
+
     pub(crate) fn woken(&self, source: WakeSource) {
         self.wakes[source as usize].one();
     }

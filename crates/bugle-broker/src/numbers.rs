@@ -3,13 +3,50 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use bugle_store::{Queue, QueueId};
+
+use crate::api::PopTarget;
 use crate::inner::Inner;
+use crate::is_system;
 use crate::meters::{
-    ClaimReading, FloorReading, PendingReading, QueueMeter, QueueReading, Reading, StoreReading,
-    WaitingReading,
+    ClaimReading, FloorReading, PendingReading, QueueMeter, QueueReading, Reading, SpoolReading,
+    StoreReading, WaitingReading,
 };
+use crate::semantics::retention::Rule;
 
 impl Inner {
+    /// Messages became dead letters.
+    pub(crate) fn count_dead(&self, queue: QueueId, messages: u64) {
+        self.meters.dead_lettered.add(messages);
+        self.meters.queues.of(queue).dead.add(messages);
+        self.meters.stir();
+    }
+
+    /// A pop got nothing.
+    pub(crate) fn count_empty(&self, target: &PopTarget) {
+        self.meters.pop_empty.one();
+        if let PopTarget::Lane { queue, .. } | PopTarget::Queue { queue } = target
+            && let Some(queue) = self.catalog.queue(queue)
+        {
+            self.meters.queues.of(queue.id).pop_empty.one();
+        }
+    }
+
+    /// Messages of a queue were removed by a rule.
+    pub(crate) fn count_removed(&self, queue: &Queue, rule: Rule, messages: u64) {
+        if messages == 0 || is_system(&queue.name) {
+            return;
+        }
+        let meter = self.meters.queues.of(queue.id);
+        match rule {
+            Rule::Any => meter.retained.add(messages),
+            Rule::Consumed => meter.completed.add(messages),
+            Rule::Unread => meter.evicted.add(messages),
+        }
+        meter.removals.one();
+        self.meters.stir();
+    }
+
     /// See [`crate::Broker::read`].
     pub(crate) fn read(&self) -> Reading {
         let meters = &self.meters;
@@ -22,6 +59,12 @@ impl Inner {
             transact: meters.transact.read(0),
             dead_lettered: meters.dead_lettered.get(),
             redriven: meters.redriven.get(),
+            switches: self.board.now(),
+            spool: SpoolReading {
+                state: self.spooling.state(),
+                spooled: meters.spooled.get(),
+                drained: meters.drained.get(),
+            },
             waiting: self.read_waiting(),
             claims: ClaimReading {
                 calls: meters.claim_calls.get(),

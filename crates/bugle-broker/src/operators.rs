@@ -2,12 +2,12 @@
 
 use uuid::Uuid;
 
-use bugle_store::{Group, LaneId, Page, Timestamp, Trace, TraceName};
+use bugle_store::{Group, LaneId, Page, PutSwitches, SpoolState, Switches, Timestamp, Trace, TraceName};
 
 use crate::Broker;
 use crate::api::{
-    Acked, Letter, LetterQuery, MessageList, MessageQuery, MessageView, NewTrace, Redrive, Redriven, Refused,
-    Replay, Replayed, TraceView,
+    Acked, Cleared, Letter, LetterQuery, MessageList, MessageQuery, MessageView, NewTrace, Redrive, Redriven,
+    Refused, Replay, Replayed, TraceView,
 };
 use crate::semantics::subscribe;
 
@@ -18,6 +18,32 @@ pub fn read_time(field: &str, text: &str) -> Result<Timestamp, Refused> {
 }
 
 impl Broker {
+    /// Set switches for all servers of the store. Answers all of them.
+    pub async fn switch(&self, change: PutSwitches) -> Result<Switches, Refused> {
+        self.0.switch(change).await
+    }
+
+    /// The switches as this server follows them.
+    pub fn switches(&self) -> Switches {
+        self.0.board.now()
+    }
+
+    /// How the spool of this server is.
+    pub fn spool(&self) -> SpoolState {
+        self.0.spooling.state()
+    }
+
+    /// Remove all messages of a queue, or of one of its partitions. Whoever works on some goes on; their acknowledgement finds
+    /// nothing. What is still in a spool is not touched.
+    pub async fn clear_queue(&self, name: &str, partition: Option<&str>) -> Result<Cleared, Refused> {
+        self.0.clear_queue(name, partition).await
+    }
+
+    /// Somebody says that something was written to a queue: who waits for it looks, here and on other servers.
+    pub fn notify(&self, queue: &str, partition: Option<&str>) {
+        self.0.notified(queue, partition);
+    }
+
     /// Dead letters, latest failure first, and how many match in all. Fewer than asked for come where they are large.
     pub async fn dead_letters(&self, query: &LetterQuery, page: Page) -> Result<(Vec<Letter>, u64), Refused> {
         self.0.dead_letters(query, page).await

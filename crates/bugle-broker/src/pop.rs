@@ -8,8 +8,10 @@
 mod ask;
 mod claim;
 mod deliver;
+mod hold;
 mod look;
 mod park;
+mod pause;
 mod plan;
 mod serve;
 
@@ -24,6 +26,7 @@ use bugle_store::{Group, LaneId, LeaseId, Queue, Timestamp};
 
 use crate::api::{PopAnswer, PopRequest, PopTarget, Refused};
 use crate::inner::Inner;
+use crate::is_system;
 use crate::meters::WakeSource;
 use crate::waiting::Interest;
 
@@ -49,6 +52,8 @@ pub(crate) struct PopJob {
     pub(crate) came: Instant,
     /// What dispatched it last, and when.
     woken: Option<(WakeSource, Instant)>,
+    /// Since when it lets a batch grow, see [`hold`].
+    held: Option<Instant>,
     /// Channels it waits at.
     interests: Vec<Interest>,
     pub(crate) reply: oneshot::Sender<Result<PopAnswer, Refused>>,
@@ -77,7 +82,8 @@ impl PopTarget {
     fn wants(&self, queue: &Queue) -> bool {
         match self {
             Self::Filter { namespace, task } => {
-                namespace.as_ref().is_none_or(|n| *n == queue.namespace)
+                !is_system(&queue.name)
+                    && namespace.as_ref().is_none_or(|n| *n == queue.namespace)
                     && task.as_ref().is_none_or(|t| *t == queue.task)
             }
             _ => false,
@@ -100,8 +106,16 @@ fn deadline(epoch: Instant, now: Instant, wait: Duration) -> Instant {
 impl Inner {
     /// See [`crate::Broker::pop`].
     pub(crate) async fn pop(self: &Arc<Self>, request: &Arc<PopRequest>) -> Result<PopAnswer, Refused> {
-        self.keep_catalog_fresh();
+        if self.keep_catalog_fresh() {
+            Box::pin(self.catch_up_with_catalog()).await;
+        }
         let _counted = self.count_waiter(request.wait.is_some())?;
+        let came = Instant::now();
+        if self.board.pops_paused()
+            && let Some(answer) = Box::pin(self.wait_out_pause(request, came)).await
+        {
+            return Ok(answer);
+        }
         let (reply, answer) = oneshot::channel();
         let draining = self.draining.load(Ordering::Acquire);
         let mut job = PopJob {
@@ -110,8 +124,9 @@ impl Inner {
             began: self.engine.now().latest,
             deadline: None,
             asked: false,
-            came: Instant::now(),
+            came,
             woken: None,
+            held: None,
             interests: Vec::new(),
             reply,
         };
@@ -132,23 +147,23 @@ impl Inner {
         }
         if let Err(job) = self.park_at_once(job) {
             self.pops().offer(job).map_err(|_| self.busy("too many pops wait for the store"))?;
-        } else if self.draining.load(Ordering::Acquire) {
+        } else if self.turns_away() {
             self.answer_waiting();
         }
         let Some(deadline) = deadline else {
-            return (&mut leave.answer).await.unwrap_or_else(|_| Ok(PopAnswer::default()));
+            return (&mut leave.answer).await.unwrap_or_else(|_| Ok(self.nothing_for(request)));
         };
         let mut answer = tokio::select! {
             biased;
             answer = &mut leave.answer => answer.ok(),
             () = tokio::time::sleep_until(deadline) => None,
         };
-        // A claim may be in flight for it: its outcome is not far.
-        if answer.is_none() && leave.unpark().is_none() {
+        if answer.is_none() && !self.end_wait(leave.unpark()) {
+            // A claim may be in flight for it: its outcome is not far.
             answer = tokio::time::timeout(IN_FLIGHT, &mut leave.answer).await.ok().and_then(Result::ok);
         }
         leave.waits = false;
-        let answer = answer.unwrap_or_else(|| Ok(self.nothing()));
+        let answer = answer.unwrap_or_else(|| Ok(self.nothing_for(request)));
         if answer.as_ref().is_ok_and(|answer| answer.lanes.is_empty()) {
             self.meters.expired.one();
             tracing::debug!(request = leave.seq, "waiting pop expired");
@@ -156,9 +171,20 @@ impl Inner {
         answer
     }
 
-    /// The empty answer.
-    pub(crate) fn nothing(&self) -> PopAnswer {
-        PopAnswer { store_unavailable: self.store_health().away, ..PopAnswer::default() }
+    /// The empty answer. A conflating consumer is told of its policy even when there is nothing for it.
+    pub(crate) fn nothing_for(&self, request: &PopRequest) -> PopAnswer {
+        let mut answer = PopAnswer { store_unavailable: self.store_health().away, ..PopAnswer::default() };
+        let queues = match &request.target {
+            PopTarget::Lane { queue, .. } | PopTarget::Queue { queue } => {
+                self.catalog.queue(queue).into_iter().collect()
+            }
+            PopTarget::Filter { .. } => self.catalog.queues_where(|queue| request.target.wants(queue)),
+        };
+        let records = queues.iter().map(|queue| self.catalog.group(queue.id, &request.group));
+        let stored: Vec<bool> = records.flatten().map(|record| record.conflation).collect();
+        answer.conflation = stored.contains(&true) || (stored.is_empty() && request.conflation);
+        answer.conflation_conflict = stored.iter().any(|conflates| *conflates != request.conflation);
+        answer
     }
 
     fn count_waiter(self: &Arc<Self>, waits: bool) -> Result<Option<Counted>, Refused> {
@@ -216,7 +242,12 @@ impl Leave {
 
 impl Drop for Leave {
     fn drop(&mut self) {
-        drop(self.unpark());
+        if let Some(job) = self.unpark()
+            && job.held.is_some()
+        {
+            // What it let grow is for the next one.
+            self.inner.pass_on(&job);
+        }
         self.answer.close();
         if self.waits {
             self.inner.meters.cancelled.one();

@@ -6,6 +6,7 @@
 //! that another server stored in between cannot slip through.
 
 mod append;
+mod once;
 mod screen;
 mod split;
 mod turn;
@@ -55,7 +56,20 @@ pub(crate) struct Bundle {
 impl Inner {
     /// See [`crate::Broker::push`].
     pub(crate) async fn push(self: &Arc<Self>, items: Vec<PushItem>) -> Result<Vec<Pushed>, Refused> {
-        self.keep_catalog_fresh();
+        if self.keep_catalog_fresh() {
+            Box::pin(self.catch_up_with_catalog()).await;
+        }
+        if self.board.detours() {
+            return Box::pin(self.push_around(items)).await;
+        }
+        self.push_to_store(items).await
+    }
+
+    /// Push, whatever operators have switched.
+    pub(crate) async fn push_to_store(
+        self: &Arc<Self>,
+        items: Vec<PushItem>,
+    ) -> Result<Vec<Pushed>, Refused> {
         let count = items.len();
         let mut open = bundle(items);
         let mut answers: Vec<Option<Pushed>> = vec![None; count];
@@ -151,7 +165,12 @@ impl Inner {
             let lanes = self.watch(self.engine.ensure_lanes(batch).await)?;
             for ((i, queue), lane) in missing.into_iter().zip(lanes) {
                 match lane {
-                    Ok(lane) => found[i] = Some((queue, self.learn_lane(&lane, WakeSource::Local))),
+                    Ok(lane) => {
+                        if lane.created_at == now && lane.head == 0 {
+                            self.meters.queues.of(queue.id).lanes_created.one();
+                        }
+                        found[i] = Some((queue, self.learn_lane(&lane, WakeSource::Local)));
+                    }
                     Err(LaneError::NoQueue) => self.forget_queue(queue.id),
                     Err(e @ LaneError::Collision(_)) => return Err(Refused::Conflict(e.to_string())),
                 }
@@ -239,7 +258,7 @@ pub(crate) fn bundle(items: Vec<PushItem>) -> Vec<Bundle> {
 }
 
 /// The message an item becomes; ids are minted here.
-fn message(item: PushItem) -> Message {
+pub(crate) fn message(item: PushItem) -> Message {
     let id = Uuid::now_v7();
     Message {
         id,

@@ -67,12 +67,29 @@ impl Inner {
     }
 
     /// Ask a shared store for catalog changes if the last look is old; costs nothing on an exclusive one.
-    pub(crate) fn keep_catalog_fresh(self: &Arc<Self>) {
+    ///
+    /// `true` = it was not asked, and should be waited for: the server had nothing to do for a while and hears nobody, so what
+    /// it knows may be long out of date.
+    pub(crate) fn keep_catalog_fresh(self: &Arc<Self>) -> bool {
         // The floor tells it too; asking at the same moment would ask twice.
-        let floor = &self.config.floor;
-        if self.catalog.wants_refresh(if self.hears() { floor.with_carrier * 2 } else { floor.max }) {
-            self.stale_catalog();
+        let (floor, hears) = (&self.config.floor, self.hears());
+        let after = if hears { floor.with_carrier * 2 } else { floor.max };
+        match self.catalog.wants_refresh(after) {
+            Some(age) if !hears && age > after * 2 => true,
+            Some(_) => {
+                self.stale_catalog();
+                false
+            }
+            None => false,
         }
+    }
+
+    /// Wait for the catalog as it is now, but not for long. Where pushes do not need the store they do not wait for it either.
+    pub(crate) async fn catch_up_with_catalog(self: &Arc<Self>) {
+        if self.board.detours() {
+            return self.stale_catalog();
+        }
+        let _ = tokio::time::timeout(self.config.floor.max, self.refresh_catalog()).await;
     }
 
     /// Read the catalog again and forget what is gone.
@@ -91,6 +108,7 @@ impl Inner {
     }
 
     fn follow(self: &Arc<Self>, changes: Changes) {
+        self.follow_switches();
         for id in changes.gone {
             self.forget_queue(id);
         }

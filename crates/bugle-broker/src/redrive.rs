@@ -113,6 +113,7 @@ impl Inner {
             }
         }
         let outcomes: Vec<Pushed> = outcomes.into_iter().flatten().collect();
+        self.meters.stir();
         self.meters.redriven.add(outcomes.iter().filter(|pushed| !pushed.duplicate).count() as u64);
         self.watch(self.engine.delete_dead_letters(letters).await)?;
         Ok(outcomes)
@@ -155,7 +156,9 @@ impl Inner {
                 let stored = messages.get(&(*lane, hit.offset)).filter(|(m, _)| m.transaction_id == id);
                 if let Some((message, _)) = stored {
                     let (lane, message_id) = (*lane, message.id);
-                    outcomes[place] = Some(Pushed { transaction_id: id, message_id, lane, duplicate: true });
+                    let (duplicate, buffered) = (true, false);
+                    outcomes[place] =
+                        Some(Pushed { transaction_id: id, message_id, lane, duplicate, buffered });
                 }
             }
         }
@@ -224,7 +227,9 @@ impl Inner {
         for letter in &letters {
             match self.plan_move(letter, to).await {
                 Ok(moving) => moves.push(moving),
-                Err(refused @ (Refused::Unavailable(_) | Refused::Busy { .. })) => return Err(refused),
+                Err(refused @ (Refused::Unavailable(_) | Refused::Maintenance(_) | Refused::Busy { .. })) => {
+                    return Err(refused);
+                }
                 Err(reason) => {
                     tracing::warn!(%reason, letter = %letter.id, "dead letter is left where it is");
                     left_alone += 1;

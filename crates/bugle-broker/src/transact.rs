@@ -4,11 +4,12 @@
 //! them or none. A change that was overtaken is computed again, a bounded number of times. Inside a transaction there
 //! is no retrying a message: `failed` means dead-lettered, `retry` is refused.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use bugle_store::{AppendError, Commit, CommitError, Guard, NewSegment, SwapError};
+use bugle_store::{AppendError, Commit, CommitError, Guard, NewSegment, QueueId, SwapError};
 
 use crate::ack::{AckCall, Settling, group_by_cursor};
 use crate::api::{
@@ -45,6 +46,9 @@ impl Inner {
         operations: Vec<Operation>,
         required: Vec<LeaseToken>,
     ) -> Result<Transacted, Refused> {
+        if self.board.detours() {
+            self.check_detour(&operations)?;
+        }
         let parts = Parts::new(operations, &required);
         for attempt in 0..MAX_TRIES {
             match self.try_transact(&parts, attempt).await? {
@@ -111,9 +115,13 @@ impl Inner {
                     for ((i, segment, ids), appended) in sent.into_iter().zip(committed.appended) {
                         self.appended(&works[i], appended, &segment, ids);
                     }
+                    self.count_transaction(&works, &settlings);
                     for i in swapping {
                         let dead = computed[i].swap.as_ref().map_or(0, |swap| swap.dead.len());
-                        self.meters.dead_lettered.add(dead as u64);
+                        if dead > 0 {
+                            self.count_dead(settlings[i].channel.queue, dead as u64);
+                        }
+                        self.meters.queues.of(settlings[i].channel.queue).acked.add(computed[i].acked());
                         if let Some(next) = computed[i].next.clone() {
                             self.consumed(settlings[i].cursor.as_ref(), &next);
                             self.cursor_changed(&settlings[i].channel, &settlings[i].lane, next);
@@ -128,6 +136,15 @@ impl Inner {
             }
         }
         Ok(Ok(results(parts, &works, &bundles, acked)))
+    }
+
+    /// Count a transaction once for every queue that it touched.
+    fn count_transaction(&self, works: &[Work], settlings: &[Settling]) {
+        let pushed = works.iter().map(|work| work.lane.queue);
+        let queues: HashSet<QueueId> = pushed.chain(settlings.iter().map(|s| s.channel.queue)).collect();
+        for queue in queues {
+            self.meters.queues.of(queue).transactions.one();
+        }
     }
 
     async fn transaction_pushes(
@@ -300,6 +317,7 @@ fn results(
                 message_id: original.unwrap_or(message.id),
                 lane: work.lane.id,
                 duplicate: original.is_some(),
+                buffered: false,
             };
             pushed[bundle.positions[i]] = Some((answer, bundle.queue.clone()));
         }

@@ -1,14 +1,16 @@
 //! Upkeep: retention, eviction and the collection of what is no longer used, in small steps.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-use bugle_store::{Aged, AgedLane, Expire, Load, Offset, Queue, Start, Timestamp, Trim};
+use bugle_store::{Aged, AgedLane, Expire, Load, Offset, Queue, QueueId, Start, Timestamp, Trim};
 
 use crate::api::Refused;
 use crate::inner::Inner;
+use crate::is_system;
 use crate::semantics::retention::{self, Rule};
 
 /// Lanes per step.
@@ -87,6 +89,9 @@ impl Inner {
         ];
         let mut removed = 0;
         for what in expiries.into_iter().flatten() {
+            let lanes =
+                if matches!(what, Expire::Lanes(_)) { self.lanes_by_queue().await? } else { Vec::new() };
+            let before = removed;
             loop {
                 let step = self.watch(self.engine.expire(what, EXPIRE_STEP).await)?;
                 removed += step;
@@ -94,8 +99,33 @@ impl Inner {
                     break;
                 }
             }
+            if removed > before && !lanes.is_empty() {
+                self.count_collected(&lanes, removed - before).await?;
+            }
         }
         Ok(removed)
+    }
+
+    /// Queues and how many lanes they have.
+    async fn lanes_by_queue(&self) -> Result<Vec<(QueueId, u64)>, Refused> {
+        let tallies = self.watch(self.engine.tallies(None, self.engine.now().earliest).await)?;
+        Ok(tallies.into_iter().map(|tally| (tally.queue, tally.lanes)).collect())
+    }
+
+    /// Count collected lanes by queue: a store says only how many there were in all, so by what is left. Lanes made or
+    /// collected elsewhere at the same moment may shift the count between queues, never beyond the sum.
+    async fn count_collected(&self, before: &[(QueueId, u64)], mut collected: u64) -> Result<(), Refused> {
+        let after: HashMap<QueueId, u64> = self.lanes_by_queue().await?.into_iter().collect();
+        for (queue, lanes) in before {
+            let gone = lanes.saturating_sub(after.get(queue).copied().unwrap_or(0)).min(collected);
+            let own = self.catalog.queue_by_id(*queue).is_some_and(|queue| is_system(&queue.name));
+            collected -= gone;
+            if gone > 0 && !own {
+                self.meters.queues.of(*queue).lanes_deleted.add(gone);
+                self.meters.stir();
+            }
+        }
+        Ok(())
     }
 
     /// Ask for all queues together, in one call however many there are; only those with old lanes cost more.
@@ -111,6 +141,7 @@ impl Inner {
         for ((queue, rule, before), lanes) in due.iter().zip(first) {
             let trimmed = self.trim_queue(queue, *rule, *before, lanes, limit).await?;
             removed += trimmed.removed;
+            self.count_removed(queue, *rule, trimmed.removed);
             if *rule == Rule::Consumed {
                 self.meters.queues.set_overdue(queue.id, trimmed.kept);
             }
@@ -162,13 +193,18 @@ impl Inner {
             return Ok(Trimmed { removed: 0, kept });
         }
         let removed = self.watch(self.engine.trim(trims.clone()).await)?.iter().sum();
+        self.trimmed(&trims);
+        Ok(Trimmed { removed, kept })
+    }
+
+    /// Lanes were trimmed: remember it.
+    pub(crate) fn trimmed(&self, trims: &[Trim]) {
         for trim in trims {
             if let Some(lane) = self.lanes.get(trim.lane) {
                 let mut inner = lane.inner.lock();
                 inner.lane.tail = inner.lane.tail.max(trim.to.min(inner.lane.head));
             }
         }
-        Ok(Trimmed { removed, kept })
     }
 
     /// A group that has subscribed but never read a lane has no cursor there; it counts as being at its start.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use bugle_broker::{AckItem, AckStatus, LeaseToken, PushItem, Refused, check_name};
+use bugle_broker::{AckItem, AckStatus, LeaseToken, PushItem, Refused, check_name, check_queue};
 use bugle_store::{DEFAULT_PARTITION, Group, LaneId};
 use bugle_wire::{AckEntry, Field, List, Object, PushEntry, Raw, Text};
 use bytes::Bytes;
@@ -42,6 +42,9 @@ pub(crate) fn objects<'f, T>(
     }))
 }
 
+/// Checks a name and complains of a field.
+type Check = fn(&str, &str) -> Result<(), Refused>;
+
 /// Names of one request, checked and allocated once however often they occur.
 #[derive(Default)]
 pub(crate) struct Names {
@@ -50,15 +53,15 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// The shared form of `name`; `field` is its name in complaints.
-    fn shared(&mut self, name: &str, field: &str, at: At<'_>) -> Result<Arc<str>, Refused> {
+    /// The shared form of `name`, which `check` must allow; `field` is its name in complaints.
+    fn shared(&mut self, name: &str, field: &str, check: Check, at: At<'_>) -> Result<Arc<str>, Refused> {
         if let Some(last) = self.last.as_ref().filter(|last| ***last == *name) {
             return Ok(last.clone());
         }
         let shared = match self.all.get(name) {
             Some(shared) => shared.clone(),
             None => {
-                checked(name, field, at)?;
+                check("", name).or_else(|_| check(&at(field), name))?;
                 let shared: Arc<str> = name.into();
                 self.all.insert(shared.clone());
                 shared
@@ -96,8 +99,8 @@ impl<'a> Pushes<'a> {
         };
         let partition = optional(&entry.partition, "partition", at)?.unwrap_or(DEFAULT_PARTITION);
         Ok(PushItem {
-            queue: self.queues.shared(queue, "queue", at)?,
-            partition: self.partitions.shared(partition, "partition", at)?,
+            queue: self.queues.shared(queue, "queue", check_queue, at)?,
+            partition: self.partitions.shared(partition, "partition", check_name, at)?,
             transaction_id: self.transaction_id(&entry.transaction_id, at)?,
             trace_id: trace_id(&entry.trace_id, at)?,
             producer_sub: self.producer.clone(),

@@ -17,6 +17,9 @@ use serde::Serialize;
 /// Suggested pause while the store is away.
 const STORE_RETRY: Duration = Duration::from_secs(1);
 
+/// Suggested pause while an operator is at work.
+const MAINTENANCE_RETRY: Duration = Duration::from_secs(5);
+
 /// An answer that is an error.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -43,6 +46,11 @@ impl From<Refused> for Failure {
                 code: Some("busy"),
                 retry_after: Some(retry_after),
                 ..Self::new(StatusCode::TOO_MANY_REQUESTS, error)
+            },
+            Refused::Maintenance(_) => Self {
+                code: Some("maintenance"),
+                retry_after: Some(MAINTENANCE_RETRY),
+                ..Self::new(StatusCode::SERVICE_UNAVAILABLE, error)
             },
             Refused::Unavailable(_) => Self {
                 code: Some("store_unavailable"),
@@ -119,6 +127,7 @@ mod tests {
             (Refused::NotFound("x".into()), 404, None),
             (Refused::Conflict("x".into()), 409, None),
             (busy, 429, Some("2")),
+            (Refused::Maintenance("x".into()), 503, Some("5")),
             (Refused::Unavailable("x".into()), 503, Some("1")),
         ] {
             let response = Failure::from(refused).into_response();

@@ -24,6 +24,7 @@ pub(crate) fn write(reading: &Reading, process: Option<Process>, open_metrics: b
     claims(&mut page, reading);
     floor(&mut page, reading);
     store(&mut page, reading);
+    maintenance(&mut page, reading);
     carriers(&mut page, reading);
     carrier_frames(&mut page, reading);
     queues(&mut page, &reading.queues);
@@ -136,6 +137,22 @@ fn store(page: &mut Page, reading: &Reading) {
     for (state, count) in [("in_use", store.in_use), ("idle", store.idle), ("max", store.max)] {
         family.sample(&[("state", state)], count);
     }
+}
+
+fn maintenance(page: &mut Page, reading: &Reading) {
+    let (switches, spool) = (reading.switches, &reading.spool);
+    let mut family = page.gauge("bugle_maintenance", "Whether operators have switched it on.");
+    family.sample(&[("of", "push")], u8::from(switches.push_maintenance));
+    family.sample(&[("of", "pop")], u8::from(switches.pop_maintenance));
+    page.gauge("bugle_spool_up", "Whether the spool takes messages and can be read.")
+        .only(u8::from(spool.state.failed.is_none()));
+    page.gauge("bugle_spool_messages", "Messages in the spool.").only(spool.state.records);
+    let mut family = page.gauge("bugle_spool_bytes", "Bytes in the spool, and the most there may be.");
+    family.sample(&[("state", "used")], spool.state.bytes);
+    family.sample(&[("state", "max")], spool.state.max_bytes);
+    let mut family = page.counter("bugle_spool_moved", "Messages that went into the spool and out of it.");
+    family.sample(&[("direction", "in")], spool.spooled);
+    family.sample(&[("direction", "out")], spool.drained);
 }
 
 fn carriers(page: &mut Page, reading: &Reading) {

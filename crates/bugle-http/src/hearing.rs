@@ -2,7 +2,7 @@
 
 use bugle_broker::Reading;
 use bugle_wake::{CarrierStatus, HearingState};
-use serde_json::{Value, json};
+use bugle_wire::{CarrierEntry, PeerEntry};
 
 /// All words for it.
 pub(crate) const HEARINGS: [&str; 4] = ["connected", "degraded", "isolated", "none"];
@@ -18,7 +18,7 @@ pub(crate) fn hearing(reading: &Reading) -> &'static str {
 }
 
 /// The carriers, for people.
-pub(crate) fn carriers(reading: &Reading) -> Vec<Value> {
+pub(crate) fn carriers(reading: &Reading) -> Vec<CarrierEntry<'_>> {
     reading.carriers.iter().map(carrier).collect()
 }
 
@@ -39,32 +39,27 @@ pub(crate) fn dropped(carrier: &CarrierStatus) -> [(&'static str, u64); 5] {
     ]
 }
 
-fn carrier(carrier: &CarrierStatus) -> Value {
+fn carrier(carrier: &CarrierStatus) -> CarrierEntry<'_> {
     let ms = |span: Option<std::time::Duration>| span.map(|span| span.as_secs_f64() * 1e3);
-    let peers: Vec<Value> = carrier
-        .peers
-        .iter()
-        .map(|peer| {
-            json!({
-                "name": peer.name,
-                "healthy": peer.healthy,
-                "lastRoundTripMs": ms(peer.round_trip),
-                "silentForMs": ms(peer.silent_for),
-            })
-        })
-        .collect();
-    json!({
-        "name": carrier.source.to_string(),
-        "state": carrier.state.to_string(),
-        "peers": peers,
-        "lastRoundTripMs": ms(carrier.round_trip),
-    })
+    let peers = carrier.peers.iter().map(|peer| PeerEntry {
+        name: &peer.name,
+        healthy: peer.healthy,
+        last_round_trip_ms: ms(peer.round_trip),
+        silent_for_ms: ms(peer.silent_for),
+    });
+    CarrierEntry {
+        name: carrier.source.to_string(),
+        state: carrier.state.to_string(),
+        peers: peers.collect(),
+        last_round_trip_ms: ms(carrier.round_trip),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::sample::{lonely, reading};
+    use serde_json::json;
 
     #[test]
     fn a_server_without_carriers_hears_none_and_is_not_isolated() {
@@ -73,10 +68,10 @@ mod tests {
         assert_eq!(hearing(&heard), "degraded");
         let carriers = carriers(&heard);
         assert_eq!(
-            carriers[0],
+            json!(carriers[0]),
             json!({"name": "notify", "state": "connected", "lastRoundTripMs": 1.5,
                    "peers": [{"name": "b", "healthy": true, "lastRoundTripMs": null, "silentForMs": 2000.0}]})
         );
-        assert_eq!(carriers[1]["state"], "degraded");
+        assert_eq!(carriers[1].state, "degraded");
     }
 }

@@ -27,9 +27,13 @@ mod delivery;
 mod sample;
 
 mod families;
+mod series;
 
 mod routes;
 mod serve;
+
+mod openapi;
+mod table;
 
 use std::sync::Arc;
 
@@ -39,28 +43,38 @@ use bugle_broker::Broker;
 
 use app::App;
 use routes::{
-    ack, dlq, fallback, groups, health, lease, messages, metrics, pop, push, queue, traces, transaction,
+    ack, analytics, dlq, fallback, groups, health, lease, messages, metrics, pop, push, queue, status,
+    system, traces, transaction,
 };
 use routes::{group_list, queue_status, resources};
+use table::Table;
 
 pub use app::HttpConfig;
 pub use auth::{
-    ApiKeys, AuthError, Gate, GateConfig, JwksConfig, JwksSource, JwtAlgorithm, JwtConfig, Permissions, Role,
-    RoleNames,
+    ApiKeys, AuthError, Gate, GateConfig, JwksConfig, JwksSource, JwtAlgorithm, JwtConfig, PUBLIC_PATHS,
+    Permissions, Role, RoleNames,
 };
+pub use process::vitals;
 pub use serve::{ServeConfig, serve};
 pub use tls::{Tls, TlsError};
 
 /// All routes.
-pub fn router(broker: Broker, config: HttpConfig) -> Router {
-    Router::new()
+fn routes() -> Table {
+    Table::default()
         .route("/", get(health::greeting))
+        .route("/docs", get(openapi::page))
+        .route("/openapi.json", get(openapi::json))
         .route("/health", get(health::health))
         .route("/health/live", get(health::live))
         .route("/health/ready", get(health::ready))
         .route("/metrics", get(metrics::metrics))
         .route("/metrics/prometheus", get(metrics::prometheus))
         .route("/api/v1/system/shared-state", get(metrics::shared_state))
+        .route("/api/v1/system/maintenance", get(system::maintenance).post(system::switch_pushes))
+        .route("/api/v1/system/maintenance/pop", get(system::pop_maintenance).post(system::switch_pops))
+        .route("/internal/api/notify", post(system::notify))
+        .route("/internal/api/shared-state/stats", get(metrics::shared_state))
+        .route("/internal/api/inter-instance/stats", get(system::inter_instance))
         .route("/api/v1/push", post(push::push))
         .route("/api/v1/pop", get(pop::by_filter))
         .route("/api/v1/pop/queue/{queue}", get(pop::by_queue))
@@ -91,6 +105,15 @@ pub fn router(broker: Broker, config: HttpConfig) -> Router {
             "/api/v1/consumer-groups/{group}/queues/{queue}/partitions/{partition}/seek",
             post(groups::seek_partition),
         )
+        .route("/api/v1/status", get(status::status))
+        .route("/api/v1/status/analytics", get(status::analytics))
+        .route("/api/v1/analytics/system-metrics", get(analytics::system_metrics))
+        .route("/api/v1/analytics/worker-metrics", get(analytics::worker_metrics))
+        .route("/api/v1/analytics/queue-lag", get(analytics::queue_lag))
+        .route("/api/v1/analytics/queue-ops", get(analytics::queue_ops))
+        .route("/api/v1/analytics/queue-parked-replicas", get(analytics::parked))
+        .route("/api/v1/analytics/retention", get(analytics::retention))
+        .route("/api/v1/analytics/postgres-stats", get(analytics::postgres_stats))
         .route("/api/v1/configure", post(queue::configure))
         .route("/api/v1/resources/queues/{queue}", get(resources::queue).delete(queue::delete))
         .route("/api/v1/resources/queues", get(resources::queues))
@@ -103,6 +126,13 @@ pub fn router(broker: Broker, config: HttpConfig) -> Router {
         .route("/api/v1/status/queues", get(queue_status::list))
         .route("/api/v1/status/queues/{queue}", get(queue_status::one))
         .route("/api/v1/status/queues/{queue}/messages", get(queue_status::messages))
+        .route("/api/v1/queues/{queue}/clear", delete(queue::clear))
+}
+
+/// The routes, and answers to what is none.
+pub fn router(broker: Broker, config: HttpConfig) -> Router {
+    routes()
+        .router
         .fallback(fallback::no_such_route)
         .method_not_allowed_fallback(fallback::wrong_method)
         .with_state(Arc::new(App::new(broker, config)))

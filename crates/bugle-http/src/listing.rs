@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bugle_broker::{Refused, check_name, read_time};
+use bugle_broker::{Refused, check_free, check_name, read_time};
 use bugle_store::{LaneId, Page, Timestamp};
 use bugle_wire::{Pagination, Text};
 use uuid::Uuid;
@@ -43,6 +43,13 @@ pub(crate) fn body_time(text: &Text<'_>, field: &str, at: At<'_>) -> Result<Opti
 pub(crate) fn body_name(text: &Text<'_>, field: &str, at: At<'_>) -> Result<Option<Arc<str>>, Refused> {
     let text = optional(text, field, at)?.filter(|text| !text.is_empty());
     text.map(|text| check_name(&at(field), text).map(|()| text.into())).transpose()
+}
+
+/// The name of a queue to write to, in a body; empty counts as absent.
+pub(crate) fn body_queue(text: &Text<'_>, at: At<'_>) -> Result<Option<Arc<str>>, Refused> {
+    let queue = body_name(text, "queue", at)?;
+    queue.as_ref().map_or(Ok(()), |queue| check_free(&at("queue"), queue))?;
+    Ok(queue)
 }
 
 /// A `partitionId` in a path; what is none names no partition.

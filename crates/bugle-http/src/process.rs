@@ -5,6 +5,8 @@
 use std::fs::read_to_string;
 use std::time::Duration;
 
+use bugle_broker::Vitals;
+
 /// The unit of times in `/proc`, on every architecture Linux is built for today.
 const TICKS_PER_SECOND: u64 = 100;
 
@@ -15,6 +17,12 @@ pub(crate) struct Process {
     pub(crate) system: Duration,
     pub(crate) resident_bytes: u64,
     pub(crate) virtual_bytes: u64,
+}
+
+/// What this process uses now; nothing where it cannot be known.
+pub fn vitals() -> Vitals {
+    let Process { user, system, resident_bytes, virtual_bytes } = Process::read().unwrap_or_default();
+    Vitals { user, system, resident_bytes, virtual_bytes }
 }
 
 impl Process {

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use bugle_broker::{
-    ClaimReading, FloorReading, HistogramReading, PendingReading, QueueReading, Reading, StoreReading,
-    VerbReading, WaitingReading, WakeSource,
+    ClaimReading, FloorReading, HistogramReading, PendingReading, QueueReading, Reading, SpoolReading,
+    StoreReading, VerbReading, WaitingReading, WakeSource,
 };
+use bugle_store::{SpoolState, Switches};
 use bugle_wake::{CarrierStatus, Dropped, Hearing, HearingState, PeerStatus, Source};
 
 /// A server with two carriers and two queues.
@@ -24,6 +25,12 @@ pub(crate) fn reading() -> Reading {
         transact: verb(40),
         dead_lettered: 46,
         redriven: 47,
+        switches: Switches { push_maintenance: true, pop_maintenance: false },
+        spool: SpoolReading {
+            state: SpoolState { records: 121, bytes: 122, max_bytes: 123, failed: None },
+            spooled: 124,
+            drained: 125,
+        },
         waiting: waiting(),
         claims: ClaimReading { calls: 4, pops: 10, served: 6, lanes: 72, lost: 73, empty: 74 },
         pending: PendingReading { checks: 81, hits: 82, misses: 83 },

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use bugle_store::{
     Answer, Catalog, DeadLetter, DeadLetterFilter, Expire, Group, GroupRecord, Lane, LaneError, NewLane,
-    Page, PutQueue, Queue, QueueId, QueueTally, Snapshot, Timestamp, Trace, TraceFilter, TraceName,
+    Page, PutQueue, PutSwitches, Queue, QueueId, QueueTally, Snapshot, Switches, Timestamp, Trace,
+    TraceFilter, TraceName,
 };
 use uuid::Uuid;
 
@@ -34,10 +35,19 @@ impl Catalog for EmbeddedStore {
             let state = &self.shared.core.read().state;
             Ok((known != Some(state.version)).then(|| Snapshot {
                 version: state.version,
+                switches: state.switches,
                 queues: state.queues.values().map(|q| q.queue.clone()).collect(),
                 groups: state.groups.values().cloned().collect(),
             }))
         })
+    }
+
+    fn put_switches(&self, change: PutSwitches) -> Answer<'_, Switches> {
+        Box::pin(self.change(ROW, true, move |evaluation| {
+            let switches = change.apply(evaluation.shared.core.read().state.switches);
+            evaluation.ops.push(Op::Switches(switches));
+            Ok(switches)
+        }))
     }
 
     fn put_queue(&self, queue: Queue) -> Answer<'_, PutQueue> {

@@ -100,7 +100,8 @@ pub(crate) fn write(shared: &Shared, start: ReplayStart) -> io::Result<()> {
 
 fn catalog_ops(state: &State) -> Vec<Op> {
     let queues = state.queues.values().map(|q| Op::Queue(q.queue.clone()));
-    queues.chain(state.groups.values().cloned().map(Op::Group)).collect()
+    let groups = state.groups.values().cloned().map(Op::Group);
+    queues.chain(groups).chain([Op::Switches(state.switches)]).collect()
 }
 
 fn write_lanes(shared: &Shared, sheet: &mut Sheet) -> io::Result<()> {

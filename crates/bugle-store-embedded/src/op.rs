@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use bugle_store::{Cursor, Group, GroupRecord, LaneId, Offset, Queue, QueueId, Timestamp};
+use bugle_store::{Cursor, Group, GroupRecord, LaneId, Offset, Queue, QueueId, Switches, Timestamp};
 use bytes::BufMut;
 use uuid::Uuid;
 
@@ -43,6 +43,8 @@ pub(crate) enum Op {
     DropTrace(u64),
     /// Counters (checkpoints only).
     Counters { next_uid: u64, next_row: u64, version: u64, stamp: Timestamp },
+    /// Switches were put; all of them as they are now.
+    Switches(Switches),
 }
 
 /// What is kept in memory of a dead letter.
@@ -127,6 +129,10 @@ impl Op {
                 put_text(out, group);
                 out.put_u8(u8::from(*record));
             }
+            Op::Switches(switches) => {
+                out.put_u8(15);
+                out.put_u8(u8::from(switches.push_maintenance) | u8::from(switches.pop_maintenance) << 1);
+            }
             Op::Dead(row, dead) => {
                 put_tagged(out, 10, *row);
                 put_uuid(out, dead.id);
@@ -184,6 +190,10 @@ impl Op {
                 version: from.u64()?,
                 stamp: from.time()?,
             },
+            15 => {
+                let bits = from.u8()?;
+                Op::Switches(Switches { push_maintenance: bits & 1 != 0, pop_maintenance: bits & 2 != 0 })
+            }
             _ => return Err(Malformed),
         })
     }

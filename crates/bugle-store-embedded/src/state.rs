@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use bugle_store::{
-    Cursor, Ends, Group, GroupRecord, Lane, LaneId, LeaseId, Offset, Queue, QueueId, Timestamp,
+    Cursor, Ends, Group, GroupRecord, Lane, LaneId, LeaseId, Offset, Queue, QueueId, Switches, Timestamp,
 };
 
 use crate::op::Op;
@@ -50,8 +50,9 @@ pub(crate) struct State {
     pub(crate) leases: HashMap<LeaseId, Vec<(u64, Group)>, foldhash::fast::RandomState>,
     pub(crate) dead: DeadRows,
     pub(crate) traces: TraceRows,
-    /// Grows with every change of a queue or group.
+    /// Grows with every change of a queue, a group or a switch.
     pub(crate) version: u64,
+    pub(crate) switches: Switches,
     pub(crate) next_uid: u64,
     pub(crate) next_row: u64,
     /// Number of the last record applied.
@@ -72,6 +73,7 @@ impl Default for State {
             dead: DeadRows::default(),
             traces: TraceRows::default(),
             version: 0,
+            switches: Switches::default(),
             next_uid: FIRST_UID,
             next_row: 1,
             seq: 0,
@@ -136,7 +138,9 @@ impl State {
                 self.version = self.version.max(version);
                 self.stamp = self.stamp.max(stamp);
             }
-            Op::Queue(_) | Op::DropQueue(_) | Op::Group(_) | Op::DropGroup { .. } => self.apply_catalog(op),
+            Op::Queue(_) | Op::DropQueue(_) | Op::Group(_) | Op::DropGroup { .. } | Op::Switches(_) => {
+                self.apply_catalog(op);
+            }
         }
     }
 
@@ -145,6 +149,7 @@ impl State {
         match op {
             Op::Queue(queue) => self.put_queue(queue),
             Op::DropQueue(id) => self.drop_queue(id),
+            Op::Switches(switches) => self.switches = switches,
             Op::Group(group) => {
                 self.groups.insert((group.queue, group.group.clone()), group);
             }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use bugle_store::{
     Aged, AgedLane, Answer, Append, AppendError, Appended, Catalog, Commit, CommitError, Committed,
     Connections, DeadLetter, DeadLetterFilter, Engine, Expire, Find, Found, Group, GroupRecord, Lane,
-    LaneCursor, LaneError, Load, NewLane, Now, Offset, Page, Position, Probe, Probed, PutQueue, Queue,
-    QueueId, QueueTally, Read, Segments, Snapshot, Store, Survey, Surveyed, Swap, SwapError, Swapped,
-    Timestamp, Trace, TraceFilter, TraceName, Trim, Unavailable,
+    LaneCursor, LaneError, Load, NewLane, Now, Offset, Page, Position, Probe, Probed, PutQueue, PutSwitches,
+    Queue, QueueId, QueueTally, Read, Segments, Snapshot, Store, Survey, Surveyed, Swap, SwapError, Swapped,
+    Switches, Timestamp, Trace, TraceFilter, TraceName, Trim, Unavailable,
 };
 use uuid::Uuid;
 
@@ -79,6 +79,10 @@ impl Catalog for PostgresStore {
         Box::pin(self.snapshot_now(known))
     }
 
+    fn put_switches(&self, change: PutSwitches) -> Answer<'_, Switches> {
+        Box::pin(self.switch(change))
+    }
+
     fn put_queue(&self, queue: Queue) -> Answer<'_, PutQueue> {
         Box::pin(self.put(queue))
     }
@@ -148,6 +152,10 @@ impl Catalog for PostgresStore {
 impl Engine for PostgresStore {
     fn connections(&self) -> Connections {
         Connections { in_use: self.pool.in_use(), idle: self.pool.idle(), max: self.pool.max() }
+    }
+
+    fn internals(&self) -> Answer<'_, Vec<(String, String)>> {
+        Box::pin(self.internals_now())
     }
 
     fn close(&self) -> Answer<'_, ()> {

@@ -15,6 +15,7 @@ mod find;
 mod fixture;
 mod fold;
 mod group;
+mod internals;
 mod lane;
 mod load;
 mod options;

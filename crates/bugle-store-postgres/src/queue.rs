@@ -1,7 +1,7 @@
 //! Queues: the catalog's snapshot, creation and update by compare-and-set, deletion of everything.
 
 use bugle_pg::{Begin, PgError, Row, Step};
-use bugle_store::{PutQueue, Queue, QueueId, Snapshot, Unavailable};
+use bugle_store::{PutQueue, PutSwitches, Queue, QueueId, Snapshot, Switches, Unavailable};
 
 use crate::group::group_record;
 use crate::row::{get, text, time, to_text, unexpected, unsigned};
@@ -35,16 +35,29 @@ impl PostgresStore {
             }
         }
         let steps = [
-            Step::new(&self.sql.catalog_version, &[]),
+            Step::new(&self.sql.switches_get, &[]),
             Step::new(&self.sql.queues_all, &[]),
             Step::new(&self.sql.groups_all, &[]),
         ];
         let rows = conn.transaction_as(Begin::Snapshot, &steps).await?;
         Ok(Some(Snapshot {
             version: version(&rows[0])?,
+            switches: switches(&rows[0], 1)?,
             queues: rows[1].iter().map(queue).collect::<Result<_, _>>()?,
             groups: rows[2].iter().map(group_record).collect::<Result<_, _>>()?,
         }))
+    }
+
+    /// Repeating it does no harm but another count.
+    pub(crate) async fn switch(&self, change: PutSwitches) -> Result<Switches, Unavailable> {
+        retry!(Tries::question(), self.switch_once(change)).map_err(unavailable)
+    }
+
+    async fn switch_once(&self, change: PutSwitches) -> Result<Switches, PgError> {
+        let mut conn = self.pool.get().await?;
+        let values: [&(dyn bugle_pg::ToSql + Sync); 2] = [&change.push_maintenance, &change.pop_maintenance];
+        let rows = conn.query(&self.sql.switches_put, &values).await?;
+        switches(&rows, 0)
     }
 
     pub(crate) async fn put(&self, queue: Queue) -> Result<PutQueue, Unavailable> {
@@ -131,4 +144,10 @@ impl PostgresStore {
 
 fn version(rows: &[Row]) -> Result<u64, PgError> {
     unsigned(rows.first().ok_or_else(|| unexpected("the meta table is empty"))?, 0)
+}
+
+/// Switches in a row of the meta table, from this column on.
+fn switches(rows: &[Row], from: usize) -> Result<Switches, PgError> {
+    let row = rows.first().ok_or_else(|| unexpected("the meta table is empty"))?;
+    Ok(Switches { push_maintenance: get(row, from)?, pop_maintenance: get(row, from + 1)? })
 }

@@ -102,10 +102,13 @@ statements! {
     trim_runs(INT4, UUID_ARRAY);
     aged(INT4, UUID_ARRAY, INT8_ARRAY, UUID_ARRAY, INT8_ARRAY);
     survey(INT4, INT8, UUID_ARRAY, TEXT_ARRAY, INT8, TEXT, TEXT);
+    internals();
     meta_insert(INT4);
     meta_get();
     catalog_version();
     catalog_bump();
+    switches_get();
+    switches_put(BOOL, BOOL);
     queues_all();
     groups_all();
     queue_insert(UUID, TEXT, TEXT, TEXT, INT8, INT8, TEXT);

@@ -18,6 +18,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 1, name: "tables", sql: include_str!("../sql/migrations/0001_tables.sql") },
     Migration { version: 2, name: "survey", sql: include_str!("../sql/migrations/0002_survey.sql") },
     Migration { version: 3, name: "tallies", sql: include_str!("../sql/migrations/0003_tallies.sql") },
+    Migration { version: 4, name: "switches", sql: include_str!("../sql/migrations/0004_switches.sql") },
 ];
 
 /// Ask for the database's time when nothing was heard of it for so long.

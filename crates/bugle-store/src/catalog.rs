@@ -31,12 +31,43 @@ pub struct Queue {
 /// All queues and groups at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
-    /// Grows with every change of a queue or group.
+    /// Grows with every change of a queue, a group or a switch.
     pub version: u64,
+    /// What operators have switched.
+    pub switches: Switches,
     /// All queues.
     pub queues: Vec<Queue>,
     /// All groups.
     pub groups: Vec<GroupRecord>,
+}
+
+/// What operators have switched for all servers of a store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Switches {
+    /// Pushes do not reach the store.
+    pub push_maintenance: bool,
+    /// Pops get nothing.
+    pub pop_maintenance: bool,
+}
+
+/// A change of switches; `None` leaves one as it is, so that two operators do not undo each other's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PutSwitches {
+    /// See [`Switches::push_maintenance`].
+    pub push_maintenance: Option<bool>,
+    /// See [`Switches::pop_maintenance`].
+    pub pop_maintenance: Option<bool>,
+}
+
+impl PutSwitches {
+    /// The switches after the change.
+    #[must_use]
+    pub fn apply(self, to: Switches) -> Switches {
+        Switches {
+            push_maintenance: self.push_maintenance.unwrap_or(to.push_maintenance),
+            pop_maintenance: self.pop_maintenance.unwrap_or(to.pop_maintenance),
+        }
+    }
 }
 
 /// Result of [`crate::Catalog::put_queue`].

@@ -18,6 +18,7 @@ mod message;
 mod name;
 mod options;
 mod segment;
+mod spool;
 mod survey;
 mod tally;
 mod time;
@@ -32,8 +33,8 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 pub use catalog::{
-    DeadLetterFilter, Expire, GroupRecord, LaneError, NewLane, Page, PutQueue, Queue, Snapshot, Start, Trace,
-    TraceFilter, TraceName,
+    DeadLetterFilter, Expire, GroupRecord, LaneError, NewLane, Page, PutQueue, PutSwitches, Queue, Snapshot,
+    Start, Switches, Trace, TraceFilter, TraceName,
 };
 pub use change::{
     Append, AppendError, Appended, Commit, CommitError, Committed, DeadLetter, Guard, Span, Swap, SwapError,
@@ -48,6 +49,7 @@ pub use message::{Malformed, Message};
 pub use name::{DEFAULT_PARTITION, Group, LaneId, LeaseId, NAME_MAX, QUEUE_MODE, QueueId};
 pub use options::{Enforced, QueueOptions};
 pub use segment::{NewSegment, Offset, Segment, fingerprint, uuid_v7};
+pub use spool::{Spool, SpoolAnswer, SpoolBatch, SpoolError, SpoolState, Spooled};
 pub use survey::{Survey, Surveyed, WrittenLane};
 pub use tally::{Ends, GroupTally, QueueTally};
 pub use time::{Now, Timestamp};
@@ -124,8 +126,11 @@ pub trait Catalog: Send + Sync {
     /// Whether the store answers; cheap.
     fn ping(&self) -> Answer<'_, ()>;
 
-    /// All queues and groups, unless the version is still `known`.
+    /// All queues, groups and switches, unless the version is still `known`.
     fn snapshot(&self, known: Option<u64>) -> Answer<'_, Option<Snapshot>>;
+
+    /// Change switches. Answers all of them as they are afterwards.
+    fn put_switches(&self, change: PutSwitches) -> Answer<'_, Switches>;
 
     /// Create (`queue.version == 1`) or update (`queue.version` = stored version + 1) a queue.
     fn put_queue(&self, queue: Queue) -> Answer<'_, PutQueue>;
@@ -197,6 +202,12 @@ pub trait Engine: Store + Catalog {
     /// Its connections now; an engine without a database has none.
     fn connections(&self) -> Connections {
         Connections::default()
+    }
+
+    /// What its database tells of itself, for operators: sections by name, each a JSON text. An engine without a database
+    /// has none.
+    fn internals(&self) -> Answer<'_, Vec<(String, String)>> {
+        Box::pin(async { Ok(Vec::new()) })
     }
 
     /// Finish what was begun and release files and connections.

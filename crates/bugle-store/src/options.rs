@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// All options of a queue. Field names are those of the protocol.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct QueueOptions {
     /// Lease length in seconds.
@@ -26,9 +27,9 @@ pub struct QueueOptions {
     pub delayed_processing: u64,
     /// Seconds of quiet before a lane is delivered.
     pub window_buffer: u64,
-    /// Age in seconds at which messages are removed, read or not (with `retention_enabled`).
+    /// Age in seconds at which messages are removed, read or not (with `retentionEnabled`).
     pub retention_seconds: u64,
-    /// Age in seconds at which consumed messages are removed (with `retention_enabled`).
+    /// Age in seconds at which consumed messages are removed (with `retentionEnabled`).
     pub completed_retention_seconds: u64,
     /// Switch for the two above.
     pub retention_enabled: bool,
@@ -50,6 +51,7 @@ pub struct QueueOptions {
 
 /// An option that acts only where a queue asks for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum Enforced {
     /// `retryDelay` with exponential back-off.

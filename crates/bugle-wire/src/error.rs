@@ -2,12 +2,13 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::field::{Field, Object};
 
 /// `{"error": text}`, with a machine-readable `code` where there is one.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ErrorBody<'a> {
     /// What is wrong, and with which field.
     pub error: &'a str,

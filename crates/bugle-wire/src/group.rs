@@ -1,13 +1,15 @@
 //! `/api/v1/consumer-groups/…`: sending groups elsewhere, deleting them, seeing how far they are.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::field::{Field, Text};
+use crate::shape::Time;
 use crate::time::Millis;
 
 /// `{"toEnd": true}`, `{"toBeginning": true}` or `{"timestamp": "…"}`.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct SeekRequest<'a> {
     /// Behind the newest message.
@@ -16,11 +18,12 @@ pub struct SeekRequest<'a> {
     pub to_beginning: Field<bool>,
     /// Behind everything pushed up to this time.
     #[serde(borrow)]
+    #[schemars(with = "Option<Time>")]
     pub timestamp: Text<'a>,
 }
 
 /// Answer to a seek on a queue.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SeekAnswer<'a> {
     /// Always true.
@@ -40,7 +43,7 @@ pub struct SeekAnswer<'a> {
 }
 
 /// Answer to a seek on one partition.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SeekPartitionAnswer<'a> {
     /// Always true.
@@ -58,16 +61,18 @@ pub struct SeekPartitionAnswer<'a> {
 }
 
 /// `{"subscriptionTimestamp": "…"}`.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
+#[schemars(extend("required" = ["subscriptionTimestamp"]))]
 pub struct SubscriptionRequest<'a> {
-    /// Required.
+    /// Where the group starts on partitions it has not read. Required.
     #[serde(borrow)]
+    #[schemars(with = "Time")]
     pub subscription_timestamp: Text<'a>,
 }
 
 /// Answer to a changed subscription.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SubscriptionAnswer<'a> {
     /// Always true.
@@ -81,7 +86,7 @@ pub struct SubscriptionAnswer<'a> {
 }
 
 /// Answer to the deletion of a group.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeleteGroupAnswer<'a> {
     /// Always true: it is gone.
@@ -98,7 +103,7 @@ pub struct DeleteGroupAnswer<'a> {
 }
 
 /// A group on one queue.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct GroupQueueEntry<'a> {
     /// By name.
     pub partitions: Vec<GroupPartitionEntry<'a>>,
@@ -108,7 +113,7 @@ pub struct GroupQueueEntry<'a> {
 }
 
 /// A group in one partition.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GroupPartitionEntry<'a> {
     /// Its name.

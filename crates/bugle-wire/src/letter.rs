@@ -1,14 +1,16 @@
 //! `/api/v1/dlq` and what belongs to it: dead letters, replay, redrive.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::field::{Field, Object, Raw, Text};
 use crate::payload::Payload;
+use crate::shape::{MaybeName, MaybeTime, Name, RedriveCursor};
 use crate::time::Millis;
 
 /// Which part of a listing an answer is.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct Pagination {
     /// Most rows.
     pub limit: usize,
@@ -17,7 +19,7 @@ pub struct Pagination {
 }
 
 /// One dead letter.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LetterEntry<'a> {
     /// Its own id.
@@ -47,7 +49,7 @@ pub struct LetterEntry<'a> {
 }
 
 /// `GET /api/v1/dlq`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct LetterList<'a> {
     /// Latest failure first.
     pub messages: Vec<LetterEntry<'a>>,
@@ -61,14 +63,14 @@ pub struct LetterList<'a> {
 }
 
 /// `GET /api/v1/dlq/count`.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct LetterCount {
     /// How many match.
     pub count: u64,
 }
 
 /// Body of a replay; all of it may be absent.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ReplayRequest<'a> {
     /// Payload instead of the original.
@@ -76,14 +78,16 @@ pub struct ReplayRequest<'a> {
     pub payload: Raw<'a>,
     /// Queue instead of its own.
     #[serde(borrow)]
+    #[schemars(with = "MaybeName")]
     pub queue: Text<'a>,
     /// Partition instead of its own.
     #[serde(borrow)]
+    #[schemars(with = "MaybeName")]
     pub partition: Text<'a>,
 }
 
 /// A dead letter went back.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReplayAnswer<'a> {
     /// Always true.
@@ -105,11 +109,13 @@ pub struct ReplayAnswer<'a> {
 }
 
 /// Body of a redrive.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
+#[schemars(extend("required" = ["filter"]))]
 pub struct RedriveRequest<'a> {
     /// Which letters. Required.
     #[serde(borrow)]
+    #[schemars(with = "RedriveFilter<'a>")]
     pub filter: Field<Object<RedriveFilter<'a>>>,
     /// Where to; absent = where they came from.
     #[serde(borrow)]
@@ -117,33 +123,40 @@ pub struct RedriveRequest<'a> {
     /// Payload for all of them instead of their own.
     #[serde(borrow)]
     pub payload: Raw<'a>,
-    /// Most letters to look at.
+    /// Most letters to look at: 1000 if absent, cut to 1..10000.
     pub limit: Field<i64>,
     /// Only count.
     pub dry_run: Field<bool>,
     /// Go on where an earlier answer said.
     #[serde(borrow)]
+    #[schemars(with = "RedriveCursor")]
     pub cursor: Text<'a>,
 }
 
 /// Which letters to redrive.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
+#[schemars(extend("required" = ["queue"]))]
 pub struct RedriveFilter<'a> {
     /// Of this queue. Required.
     #[serde(borrow)]
+    #[schemars(with = "Name")]
     pub queue: Text<'a>,
     /// Given up by this group.
     #[serde(borrow)]
+    #[schemars(with = "MaybeName")]
     pub consumer_group: Text<'a>,
     /// Of this partition.
     #[serde(borrow)]
+    #[schemars(with = "MaybeName")]
     pub partition: Text<'a>,
     /// Failed at or after.
     #[serde(borrow)]
+    #[schemars(with = "MaybeTime")]
     pub from: Text<'a>,
     /// Failed before.
     #[serde(borrow)]
+    #[schemars(with = "MaybeTime")]
     pub to: Text<'a>,
     /// With this text in the error.
     #[serde(borrow)]
@@ -151,19 +164,22 @@ pub struct RedriveFilter<'a> {
 }
 
 /// Where to redrive.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
+#[schemars(extend("required" = ["queue"]))]
 pub struct RedriveDestination<'a> {
-    /// Required.
+    /// The queue. Required.
     #[serde(borrow)]
+    #[schemars(with = "Name")]
     pub queue: Text<'a>,
     /// Absent = each its own.
     #[serde(borrow)]
+    #[schemars(with = "MaybeName")]
     pub partition: Text<'a>,
 }
 
 /// What a redrive did.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RedriveAnswer<'a> {
     /// Letters that matched when it began.

@@ -12,9 +12,12 @@ mod payload;
 mod text;
 mod time;
 
+mod shape;
+
 mod ack;
 mod group;
 mod group_list;
+mod history;
 mod letter;
 mod message;
 mod pop;
@@ -23,6 +26,8 @@ mod queue;
 mod queue_status;
 mod renew;
 mod resource;
+mod server;
+mod system;
 mod trace;
 mod transact;
 
@@ -34,6 +39,10 @@ pub use group::{
     SubscriptionAnswer, SubscriptionRequest,
 };
 pub use group_list::{GroupEntry, LaggingEntry};
+pub use history::{
+    AnalyticsAnswer, AnalyticsPoint, BucketRange, OpsAnswer, OpsPoint, ParkedAnswer, ParkedPoint,
+    QueueLagEntry, RemovalAnswer, RemovalCounts, RemovalPoint, Replica, ThroughputPoint, WorkerPoint,
+};
 pub use letter::{
     LetterCount, LetterEntry, LetterList, Pagination, RedriveAnswer, RedriveDestination, RedriveFilter,
     RedriveRequest, ReplayAnswer, ReplayRequest,
@@ -43,8 +52,10 @@ pub use message::{
     MessageOutcome, ModeEntry, QueueConfigEntry, SegmentEntry,
 };
 pub use payload::Payload;
-pub use pop::{AutopilotTerms, LaneLabel, PopHead, PopMessage, write_pop_end};
-pub use push::{PushEntry, PushRequest, PushResult, PushStatus};
+pub use pop::{
+    AutopilotTerms, LaneLabel, PopAnswer, PopAnswerMessage, PopHead, PopMessage, PopRefusal, write_pop_end,
+};
+pub use push::{BufferedPush, PushEntry, PushRequest, PushResult, PushStatus};
 pub use queue::{ConfigureAnswer, ConfigureRequest, DeleteQueueAnswer};
 pub use queue_status::{
     ConsumedEntry, PartitionStatusEntry, QueueStatusAnswer, QueueStatusEntry, StatusConfigEntry,
@@ -57,8 +68,14 @@ pub use resource::{
     QueueListAnswer, RankedEntry, RankingAnswer, RefreshAnswer, RefreshedEntry, ShortCounts, SpreadEntry,
     StoredEntry, TaskEntry, TasksAnswer, ThroughputEntry,
 };
+pub use server::{
+    BackoffCount, BetweenServers, CarrierEntry, Counted, CpuUse, DatabaseUse, Greeting, HealthAnswer,
+    MemoryUse, MetricsSummary, PeerEntry, ServerCount, SharedInShort, SharedState, StatusAnswer, StoreEntry,
+    TransportCount, WaiterCount,
+};
+pub use system::{BufferStats, ClearAnswer, FailedFiles, MaintenanceAnswer, NotifyRequest, SwitchRequest};
 pub use text::write_text;
-pub use time::{Millis, write_micros};
+pub use time::{Millis, Seconds, write_micros};
 pub use trace::{
     NamedTrace, NoSuccess, TraceEntry, TraceList, TraceNameEntry, TraceNameList, TraceRecorded, TraceRequest,
 };

@@ -1,14 +1,16 @@
 //! `/api/v1/messages`: looking at messages and handling single ones.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::field::Text;
 use crate::payload::Payload;
+use crate::shape::MaybeName;
 use crate::time::Millis;
 
 /// What both the list and the full form tell of a message.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MessageEntry<'a> {
     /// Server-minted id.
@@ -29,7 +31,8 @@ pub struct MessageEntry<'a> {
     pub namespace: &'a str,
     /// Of the queue.
     pub task: &'a str,
-    /// `pending`, `processing`, `completed` or `dead_letter`.
+    /// What has become of it.
+    #[schemars(extend("enum" = ["pending", "processing", "completed", "dead_letter"]))]
     pub status: &'a str,
     /// Pass-through.
     pub trace_id: Option<Uuid>,
@@ -46,13 +49,14 @@ pub struct MessageEntry<'a> {
 }
 
 /// A message of the list.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ListedMessage<'a> {
     /// As everywhere.
     #[serde(flatten)]
     pub entry: MessageEntry<'a>,
     /// What anonymous consumers have made of it.
+    #[schemars(extend("enum" = ["pending", "processing", "completed", "dead_letter", null]))]
     pub queue_status: Option<&'a str>,
     /// What named groups have made of it.
     pub bus_status: BusStatus,
@@ -65,7 +69,7 @@ pub struct ListedMessage<'a> {
 }
 
 /// The messages of a partition that were stored together.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SegmentEntry {
     /// Position of the first.
@@ -75,7 +79,7 @@ pub struct SegmentEntry {
 }
 
 /// What named groups have made of a message.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BusStatus {
     /// Groups past it.
@@ -85,7 +89,7 @@ pub struct BusStatus {
 }
 
 /// Who reads some queues.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ModeEntry {
     /// Anonymous consumers do.
@@ -95,13 +99,15 @@ pub struct ModeEntry {
     /// Named groups past the message, where one is asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub consumed_by_groups: Option<usize>,
-    /// `none`, `queue`, `bus` or `hybrid`.
+    /// Anonymous consumers are `queue`, named groups `bus`, both `hybrid`.
     #[serde(rename = "type")]
+    #[schemars(extend("enum" = ["none", "queue", "bus", "hybrid"]))]
     pub kind: &'static str,
 }
 
 /// `GET /api/v1/messages`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "MessageListAnswer")]
 pub struct MessageListAnswer<'a, P> {
     /// Newest first.
     pub messages: Vec<ListedMessage<'a>>,
@@ -116,7 +122,7 @@ pub struct MessageListAnswer<'a, P> {
 }
 
 /// `GET /api/v1/messages/:partitionId/:transactionId`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FullMessage<'a> {
     /// As everywhere.
@@ -137,7 +143,7 @@ pub struct FullMessage<'a> {
 }
 
 /// Options of a queue that matter to a message.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct QueueConfigEntry {
     /// Seconds.
@@ -153,7 +159,7 @@ pub struct QueueConfigEntry {
 }
 
 /// How a group stands to a message.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MessageGroup<'a> {
     /// Its name.
@@ -165,11 +171,12 @@ pub struct MessageGroup<'a> {
 }
 
 /// Body of `POST /api/v1/messages/:partitionId/:transactionId/dlq`; all of it may be absent.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct GiveUpRequest<'a> {
-    /// Whose cursor.
+    /// Whose cursor; anonymous consumers' if absent.
     #[serde(borrow)]
+    #[schemars(with = "MaybeName")]
     pub consumer_group: Text<'a>,
     /// Why.
     #[serde(borrow)]
@@ -177,7 +184,7 @@ pub struct GiveUpRequest<'a> {
 }
 
 /// What became of a single message, or that there is none.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MessageOutcome<'a> {
     /// It was done.

@@ -3,10 +3,13 @@
 //! An answer is a [`PopHead`], then a [`PopMessage`] for each message, with the [`LaneLabel`] of its lane, then
 //! [`write_pop_end`]. The pieces may be sent as they are made.
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use uuid::Uuid;
 
+use crate::shape::LeaseText;
 use crate::text::write_text;
-use crate::time::write_micros;
+use crate::time::{Millis, write_micros};
 
 /// What stands before the messages.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +37,8 @@ pub struct PopHead<'a> {
 }
 
 /// What the broker chose for a caller that left it to it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(rename_all = "camelCase")]
 pub struct AutopilotTerms {
     /// Lanes.
     pub partitions: u32,
@@ -172,6 +176,87 @@ impl PopMessage<'_> {
     }
 }
 
+/// The whole answer as the pieces above spell it, for the description of the API: nothing is made of this.
+#[derive(Debug, JsonSchema)]
+#[schemars(rename_all = "camelCase")]
+pub struct PopAnswer {
+    /// Always true.
+    pub success: bool,
+    /// The queue asked for; empty when popped by filter.
+    pub queue: String,
+    /// The first message's partition, or the one asked for.
+    pub partition: Option<String>,
+    /// The first message's partition.
+    pub partition_id: Option<Uuid>,
+    /// The lease that holds all messages of the answer; empty under auto-ack.
+    #[schemars(with = "LeaseText")]
+    pub lease_id: String,
+    /// When the lease ends.
+    #[schemars(with = "Option<Millis>")]
+    pub lease_expires_at: Option<i64>,
+    /// Whose cursor.
+    pub consumer_group: String,
+    /// Partitions in the answer.
+    pub partitions_claimed: usize,
+    /// The group conflates: of each partition there is only the newest message. Told only where it is so.
+    #[schemars(skip_serializing_if = "std::ops::Not::not", extend("const" = true))]
+    pub conflation: bool,
+    /// The request disagreed with that. Told only where it is so.
+    #[schemars(skip_serializing_if = "std::ops::Not::not", extend("const" = true))]
+    pub conflation_conflict: bool,
+    /// What the server chose, for requests that left it to it.
+    #[schemars(skip_serializing_if = "Option::is_none", with = "AutopilotTerms")]
+    pub autopilot: Option<AutopilotTerms>,
+    /// The messages, those of one partition in its order.
+    pub messages: Vec<PopAnswerMessage>,
+}
+
+/// A message of the answer, as [`PopMessage`] and [`LaneLabel`] spell it.
+#[derive(Debug, JsonSchema)]
+#[schemars(rename_all = "camelCase")]
+pub struct PopAnswerMessage {
+    /// Server-minted id.
+    pub id: Uuid,
+    /// The producer's id.
+    pub transaction_id: String,
+    /// As it was pushed.
+    pub trace_id: Option<Uuid>,
+    /// Who pushed it.
+    pub producer_sub: Option<String>,
+    /// When it was pushed, to the microsecond.
+    #[schemars(with = "Millis")]
+    pub created_at: i64,
+    /// Position in its partition.
+    pub offset: u64,
+    /// The payload, byte for byte as it was pushed.
+    #[schemars(with = "serde_json::Value")]
+    pub data: (),
+    /// Its queue.
+    pub queue: String,
+    /// Its partition.
+    pub partition: String,
+    /// Its partition.
+    pub partition_id: Uuid,
+    /// The lease that holds it; empty under auto-ack.
+    #[schemars(with = "LeaseText")]
+    pub lease_id: String,
+    /// Whose cursor.
+    pub consumer_group: String,
+    /// 1 for the first delivery.
+    pub delivery_attempt: u32,
+}
+
+/// The refusal of a pop that names neither a namespace nor a task.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct PopRefusal<'a> {
+    /// Always false.
+    pub success: bool,
+    /// What is wrong.
+    pub error: &'a str,
+    /// Always empty.
+    pub messages: [(); 0],
+}
+
 /// Append what stands after the last message.
 pub fn write_pop_end(out: &mut Vec<u8>) {
     out.extend_from_slice(b"]}");
@@ -280,5 +365,32 @@ mod tests {
                 "conflationConflict": true, "autopilot": {"partitions": 1, "batch": 2, "waitMs": 3}, "messages": []
             })
         );
+    }
+
+    #[test]
+    fn what_is_written_has_the_fields_that_are_described() {
+        let keys = |object: &Value| -> Vec<String> { object.as_object().unwrap().keys().cloned().collect() };
+        let generator = schemars::generate::SchemaSettings::draft2020_12().for_serialize().into_generator();
+        let schema = generator.into_root_schema_for::<PopAnswer>().to_value();
+        let mut out = Vec::new();
+        let terms = AutopilotTerms { partitions: 1, batch: 2, wait_ms: 3 };
+        PopHead { conflation: true, conflation_conflict: true, autopilot: Some(terms), ..HEAD }
+            .write(&mut out);
+        let message = PopMessage {
+            id: Uuid::nil(),
+            transaction_id: "t",
+            trace_id: None,
+            producer_sub: None,
+            created_at: 1,
+            offset: 0,
+        };
+        message.write_before_payload(&mut out, true);
+        out.extend_from_slice(b"1");
+        PopMessage::write_after_payload(&mut out, &LaneLabel::new("q", "p", Uuid::nil(), None, "g", 1));
+        write_pop_end(&mut out);
+        let written: Value = serde_json::from_slice(&out).unwrap();
+        assert_eq!(keys(&written), keys(&schema["properties"]));
+        assert_eq!(keys(&written["autopilot"]), keys(&schema["$defs"]["AutopilotTerms"]["properties"]));
+        assert_eq!(keys(&written["messages"][0]), keys(&schema["$defs"]["PopAnswerMessage"]["properties"]));
     }
 }

@@ -1,42 +1,51 @@
 //! `POST /api/v1/push`.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::field::{List, Raw, Text};
+use crate::shape::{MaybeId, MaybeName, Name};
 
 /// `{"items": [...]}`.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
+#[schemars(extend("required" = ["items"]))]
 pub struct PushRequest<'a> {
     /// The messages.
     #[serde(borrow)]
+    #[schemars(with = "Vec<PushEntry<'a>>")]
     pub items: List<PushEntry<'a>>,
 }
 
 /// One message.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
+#[schemars(extend("required" = ["queue"]))]
 pub struct PushEntry<'a> {
-    /// Required.
+    /// The queue; made by its first message. Required.
     #[serde(borrow)]
+    #[schemars(with = "Name")]
     pub queue: Text<'a>,
-    /// `Default` if absent.
+    /// The partition; messages of one are delivered in order. `Default` if absent.
     #[serde(borrow)]
+    #[schemars(with = "Option<Name>")]
     pub partition: Text<'a>,
-    /// Any JSON.
+    /// Any JSON; `null` if absent.
     #[serde(borrow)]
     pub payload: Raw<'a>,
-    /// Minted by the server if absent or empty.
+    /// The producer's id, by which a repeated push is found out. Minted by the server if absent or empty.
     #[serde(borrow)]
+    #[schemars(with = "MaybeName")]
     pub transaction_id: Text<'a>,
-    /// A UUID.
+    /// A UUID, handed on to consumers.
     #[serde(borrow)]
+    #[schemars(with = "MaybeId")]
     pub trace_id: Text<'a>,
 }
 
 /// What became of one message. The mixed casing is the contract.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct PushResult<'a> {
     /// Position in the request.
     pub index: usize,
@@ -55,16 +64,33 @@ pub struct PushResult<'a> {
     /// Queue name.
     #[serde(rename = "queueName")]
     pub queue_name: &'a str,
+    /// What else is told of a message that is not stored yet.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub buffered: Option<BufferedPush<'a>>,
+}
+
+/// A message that is kept on the server's disk, in the words of the contract for it.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BufferedPush<'a> {
+    /// Queue name.
+    pub queue: &'a str,
+    /// Partition name.
+    pub partition: &'a str,
+    /// As sent, or minted.
+    pub transaction_id: &'a str,
 }
 
 /// Whether a message was stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PushStatus {
     /// It was.
     Queued,
     /// Its transaction id was there already.
     Duplicate,
+    /// Not yet: it is kept on the server's disk until maintenance ends.
+    Buffered,
 }
 
 #[cfg(test)]
@@ -112,7 +138,18 @@ mod tests {
             partition_id: Some(id),
             trace_id: Some(None),
             queue_name: "q",
+            buffered: None,
         };
+        let buffered = PushResult {
+            status: PushStatus::Buffered,
+            partition_id: None,
+            buffered: Some(BufferedPush { queue: "q", partition: "p", transaction_id: "t" }),
+            ..queued.clone()
+        };
+        assert_eq!(
+            serde_json::to_string(&buffered).unwrap(),
+            r#"{"index":0,"transaction_id":"t","status":"buffered","message_id":"00000000-0000-0000-0000-000000000000","trace_id":null,"queueName":"q","queue":"q","partition":"p","transactionId":"t"}"#
+        );
         let duplicate = PushResult {
             status: PushStatus::Duplicate,
             partition_id: None,

@@ -1,26 +1,34 @@
 //! `POST /api/v1/configure` and `DELETE /api/v1/resources/queues/:queue`.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::field::{Field, Object, Text};
+use crate::shape::{EmptyName, MaybeName};
 
 /// `{queue, namespace, task, mode, options}`. Options may also stand beside the others.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
+#[schemars(extend("required" = ["queue"]))]
 pub struct ConfigureRequest<'a> {
     /// Required; may be empty.
     #[serde(borrow)]
+    #[schemars(with = "EmptyName")]
     pub queue: Text<'a>,
     /// Kept (or emptied, for a new queue) if absent.
     #[serde(borrow)]
+    #[schemars(with = "MaybeName")]
     pub namespace: Text<'a>,
     /// Kept (or emptied, for a new queue) if absent.
     #[serde(borrow)]
+    #[schemars(with = "MaybeName")]
     pub task: Text<'a>,
-    /// `merge` if absent.
+    /// What becomes of options that are not named: with `merge` they stay, with `replace` they get their defaults. `merge` if
+    /// absent.
     #[serde(borrow)]
+    #[schemars(extend("enum" = ["merge", "replace", null]))]
     pub mode: Text<'a>,
     /// Options.
     pub options: Field<Object<Map<String, Value>>>,
@@ -30,8 +38,9 @@ pub struct ConfigureRequest<'a> {
 }
 
 /// Answer to configure.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "ConfigureAnswer")]
 pub struct ConfigureAnswer<'a, O> {
     /// Always true.
     pub configured: bool,
@@ -52,7 +61,7 @@ pub struct ConfigureAnswer<'a, O> {
 }
 
 /// Answer to the deletion of a queue.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct DeleteQueueAnswer<'a> {
     /// Always true: there is no such queue now.
     pub deleted: bool,

@@ -1,20 +1,23 @@
 //! `POST /api/v1/lease/:leaseId/extend`.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::field::Field;
+use crate::shape::Seconds;
 use crate::time::Millis;
 
 /// `{"seconds": 60}`.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct RenewRequest {
-    /// 60 if absent.
+    /// 60 if absent, or no whole number.
+    #[schemars(with = "Seconds")]
     pub seconds: Field<i64>,
 }
 
 /// The union of the forms that clients read; the new end is told under all three of its names.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RenewAnswer<'a> {
     /// Always 0.
     pub index: usize,

@@ -17,6 +17,20 @@ impl Serialize for Millis {
     }
 }
 
+/// A time in microseconds since the Unix epoch that is told to the second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seconds(pub i64);
+
+impl Serialize for Seconds {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut out = Vec::with_capacity(27);
+        write_micros(&mut out, self.0);
+        out.truncate(19);
+        out.push(b'Z');
+        serializer.serialize_str(std::str::from_utf8(&out).unwrap_or_default())
+    }
+}
+
 /// Append `micros` since the Unix epoch as `YYYY-MM-DDTHH:MM:SS.uuuuuuZ`. Years are kept inside 0..=9999.
 pub fn write_micros(out: &mut Vec<u8>, micros: i64) {
     const FIRST: i64 = -62_167_219_200_000_000;
@@ -86,5 +100,6 @@ mod tests {
         assert_eq!(shown(i64::MAX), "9999-12-31T23:59:59.999999Z");
         assert_eq!(shown(i64::MIN), "0000-01-01T00:00:00.000000Z");
         assert_eq!(serde_json::to_string(&Millis(1_999_999)).unwrap(), r#""1970-01-01T00:00:01.999Z""#);
+        assert_eq!(serde_json::to_string(&Seconds(1_999_999)).unwrap(), r#""1970-01-01T00:00:01Z""#);
     }
 }

@@ -1,38 +1,47 @@
 //! `/api/v1/traces`. Unlike all others these answers spell their fields with underscores.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::field::{Raw, Text};
 use crate::payload::Payload;
+use crate::shape::{MaybeName, Name, Names, Something};
 use crate::time::Millis;
 
 /// `POST /api/v1/traces`.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
+#[schemars(extend("required" = ["transactionId", "partitionId", "data"]))]
 pub struct TraceRequest<'a> {
     /// Which message. Required.
     #[serde(borrow)]
+    #[schemars(with = "Name")]
     pub transaction_id: Text<'a>,
     /// Its lane. Required.
     #[serde(borrow)]
+    #[schemars(with = "String", length(min = 1))]
     pub partition_id: Text<'a>,
-    /// Any JSON. Required.
+    /// Any JSON but `null`, 256 KiB at most. Required.
     #[serde(borrow)]
+    #[schemars(with = "Something")]
     pub data: Raw<'a>,
     /// Who records it.
     #[serde(borrow)]
+    #[schemars(with = "MaybeName")]
     pub consumer_group: Text<'a>,
     /// `info` if absent.
     #[serde(borrow)]
+    #[schemars(with = "MaybeName")]
     pub event_type: Text<'a>,
-    /// A text, or a list of them.
+    /// Names to find it by: a text, or a list of 100 at most.
     #[serde(borrow)]
+    #[schemars(with = "Names")]
     pub trace_names: Raw<'a>,
 }
 
 /// It was recorded.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TraceRecorded {
     /// Always true.
@@ -42,7 +51,7 @@ pub struct TraceRecorded {
 }
 
 /// A refusal that says `success: false` beside its text.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct NoSuccess<'a> {
     /// Always false.
     pub success: bool,
@@ -51,7 +60,7 @@ pub struct NoSuccess<'a> {
 }
 
 /// One trace.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct TraceEntry<'a> {
     /// Its id.
     pub id: Uuid,
@@ -70,7 +79,7 @@ pub struct TraceEntry<'a> {
 }
 
 /// A trace found by name, and its message.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct NamedTrace<'a> {
     /// The trace.
     #[serde(flatten)]
@@ -88,7 +97,8 @@ pub struct NamedTrace<'a> {
 }
 
 /// A page of traces.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "{T}List")]
 pub struct TraceList<T, P> {
     /// The traces.
     pub traces: Vec<T>,
@@ -99,7 +109,7 @@ pub struct TraceList<T, P> {
 }
 
 /// A trace name.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct TraceNameEntry<'a> {
     /// The name.
     pub trace_name: &'a str,
@@ -112,7 +122,8 @@ pub struct TraceNameEntry<'a> {
 }
 
 /// A page of trace names.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "TraceNameList")]
 pub struct TraceNameList<'a, P> {
     /// Latest first.
     pub trace_names: Vec<TraceNameEntry<'a>>,

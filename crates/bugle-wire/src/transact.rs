@@ -2,45 +2,66 @@
 
 use std::borrow::Cow;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::field::{Field, List, Raw, Text};
 use crate::push::PushEntry;
+use crate::shape::{MaybeId, MaybeName, Name, Nothing};
 
 /// `{"operations": [...], "requiredLeases": [...]}`.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
+#[schemars(extend("required" = ["operations"]))]
 pub struct TransactRequest<'a> {
     /// In order. Required, not empty.
     #[serde(borrow)]
+    #[schemars(with = "Vec<OperationEntry<'a>>", length(min = 1))]
     pub operations: List<OperationEntry<'a>>,
     /// Leases for acks that name none.
     #[serde(borrow)]
     pub required_leases: Field<Vec<Field<Cow<'a, str>>>>,
     /// Of a later contract; refused rather than left out of an atomic bundle.
     #[serde(borrow)]
+    #[schemars(with = "Nothing")]
     pub kv: Raw<'a>,
     /// Of a later contract; refused rather than left out of an atomic bundle.
     #[serde(borrow)]
+    #[schemars(with = "Nothing")]
     pub timers: Raw<'a>,
 }
 
 /// One operation: a push (nested with `items`, or flat) or an ack.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
+#[schemars(extend("oneOf" = [
+    {
+        "properties": {"type": {"const": "ack"}, "transactionId": {"minLength": 1}, "partitionId": {"minLength": 1}},
+        "required": ["type", "transactionId", "partitionId"],
+    },
+    {
+        "properties": {"type": {"const": "push"}, "items": {"type": "null"}, "queue": {"type": "string"}},
+        "required": ["type", "queue"],
+    },
+    {"properties": {"type": {"const": "push"}, "items": {"type": "array"}}, "required": ["type", "items"]},
+]))]
 pub struct OperationEntry<'a> {
-    /// `push` or `ack`. Required.
+    /// What to do. Required.
     #[serde(borrow, rename = "type")]
+    #[schemars(with = "String", extend("enum" = ["push", "ack"]))]
     pub kind: Text<'a>,
     /// Nested push: the messages.
     #[serde(borrow)]
+    #[schemars(with = "Option<Vec<PushEntry<'a>>>")]
     pub items: List<PushEntry<'a>>,
     /// Flat push.
     #[serde(borrow)]
+    #[schemars(with = "Option<Name>")]
     pub queue: Text<'a>,
     /// Flat push.
     #[serde(borrow)]
+    #[schemars(with = "Option<Name>")]
     pub partition: Text<'a>,
     /// Flat push.
     #[serde(borrow)]
@@ -50,9 +71,11 @@ pub struct OperationEntry<'a> {
     pub data: Raw<'a>,
     /// Flat push.
     #[serde(borrow)]
+    #[schemars(with = "MaybeId")]
     pub trace_id: Text<'a>,
     /// Flat push, or ack.
     #[serde(borrow)]
+    #[schemars(with = "MaybeName")]
     pub transaction_id: Text<'a>,
     /// Ack.
     #[serde(borrow)]
@@ -62,6 +85,7 @@ pub struct OperationEntry<'a> {
     pub status: Text<'a>,
     /// Ack.
     #[serde(borrow)]
+    #[schemars(with = "MaybeName")]
     pub consumer_group: Text<'a>,
     /// Ack.
     #[serde(borrow)]
@@ -72,7 +96,7 @@ pub struct OperationEntry<'a> {
 }
 
 /// Answer to a transaction; a rollback is an answer too.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TransactAnswer<'a> {
     /// Id of the call.
@@ -90,7 +114,7 @@ pub struct TransactAnswer<'a> {
 }
 
 /// Outcome of one operation.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "lowercase", rename_all_fields = "camelCase")]
 pub enum OperationOutcome<'a> {
     /// A push.

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use bugle_pg::{Config, PoolOptions};
-use bugle_store::Engine;
+use bugle_spool::{FileSpool, SpoolOptions};
+use bugle_store::{Engine, Spool};
 use bugle_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use bugle_store_postgres::{PostgresOptions, PostgresStore};
 use bugle_wake::{Carrier, NotifyOptions, UdpOptions};
@@ -37,6 +38,12 @@ pub(crate) async fn open(
             Ok((store, carriers))
         }
     }
+}
+
+/// Open the spool, if there is one already; otherwise it is made when it is needed.
+pub(crate) async fn open_spool(options: SpoolOptions) -> Result<Arc<dyn Spool>> {
+    let spool = tokio::task::spawn_blocking(|| FileSpool::open(options)).await.context("opening")?;
+    Ok(spool.context("spool")?)
 }
 
 fn carriers(store: &PostgresStore, address: &str, waking: &WakingSettings) -> Result<Vec<Carrier>> {

@@ -53,8 +53,11 @@ async fn serve(settings: Settings, args: ServeArgs, logs: logs::Logs) -> Result<
     if let Some(workers) = settings.waking.poll_workers {
         tracing::info!(workers, "poll-worker-count is ignored: waiting pops need no workers");
     }
-    let bell = BellOptions { name: server_name(&settings.waking, address), ..BellOptions::default() };
-    let broker = Broker::open_with(store, settings.broker, bell, carriers).await.context("broker")?;
+    let name = server_name(&settings.waking, &settings.broker.hostname, address);
+    let bell = BellOptions { name, ..BellOptions::default() };
+    let spool = engine::open_spool(settings.spool).await?;
+    let broker =
+        Broker::open_spooling(store, Some(spool), settings.broker, bell, carriers).await.context("broker")?;
 
     let draining = CancellationToken::new();
     let stop = CancellationToken::new();
@@ -82,12 +85,8 @@ async fn serve(settings: Settings, args: ServeArgs, logs: logs::Logs) -> Result<
 }
 
 /// What this server calls itself: the same name after every start.
-fn server_name(waking: &WakingSettings, address: SocketAddr) -> String {
-    waking.name.clone().unwrap_or_else(|| {
-        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        let host = Some(host.trim()).filter(|host| !host.is_empty()).unwrap_or("bugle");
-        format!("{host}:{}", address.port())
-    })
+fn server_name(waking: &WakingSettings, host: &str, address: SocketAddr) -> String {
+    waking.name.clone().unwrap_or_else(|| format!("{host}:{}", address.port()))
 }
 
 /// Take the address before the store is opened, so that a second server on one machine fails before it touches data.

@@ -194,14 +194,22 @@ impl Inner {
     /// The exchange happened: remember it, free the lane if it did, answer, go on with what came meanwhile.
     fn settled(self: &Arc<Self>, settling: Settling, outcome: Computed) {
         let Settling { channel, lane, calls, cursor, .. } = settling;
+        let acked = outcome.acked();
         if let Some(next) = outcome.next {
             self.consumed(cursor.as_ref(), &next);
             self.cursor_changed(&channel, &lane, next);
         }
         let dead = outcome.swap.as_ref().map_or(0, |swap| swap.dead.len());
-        self.meters.dead_lettered.add(dead as u64);
-        let acked = outcome.answers.iter().flatten().filter(|acked| acked.success && !acked.noop).count();
-        self.meters.queues.of(channel.queue).acked.add(acked as u64);
+        if dead > 0 {
+            self.count_dead(channel.queue, dead as u64);
+        }
+        let meter = self.meters.queues.of(channel.queue);
+        meter.acked.add(acked);
+        meter.ack_requests.add(calls.len() as u64);
+        let failed = outcome.answers.iter().flatten().filter(|acked| !acked.success).count();
+        if failed > 0 {
+            meter.ack_failed.add(failed as u64);
+        }
         for (call, answer) in calls.into_iter().zip(outcome.answers) {
             let _ = call.reply.send(Ok(answer));
         }
@@ -252,6 +260,11 @@ pub(crate) struct Computed {
 }
 
 impl Computed {
+    /// Messages that it settles.
+    pub(crate) fn acked(&self) -> u64 {
+        self.answers.iter().flatten().filter(|acked| acked.success && !acked.noop).count() as u64
+    }
+
     fn refuses(&self) -> bool {
         self.answers.iter().flatten().any(|acked| !acked.success)
     }

@@ -18,6 +18,7 @@ use bugle_store::{
 
 use crate::api::{MessageList, MessageQuery, MessageView, ReadMode, Refused};
 use crate::inner::Inner;
+use crate::is_system;
 use crate::semantics::status::Reader;
 
 use super::Sighting;
@@ -90,7 +91,8 @@ impl Inner {
         }
         let fits = |wanted: &Option<Arc<str>>, name: &Arc<str>| wanted.as_ref().is_none_or(|w| w == name);
         self.catalog.queues_where(|queue| {
-            fits(&query.queue, &queue.name)
+            !is_system(&queue.name)
+                && fits(&query.queue, &queue.name)
                 && fits(&query.namespace, &queue.namespace)
                 && fits(&query.task, &queue.task)
         })

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bugle_store::{SpoolState, Switches};
 use bugle_wake::{CarrierStatus, Hearing};
 
 use super::{HistogramReading, WakeSource};
@@ -24,6 +25,10 @@ pub struct Reading {
     pub dead_lettered: u64,
     /// Dead letters that went back to a queue.
     pub redriven: u64,
+    /// What operators have switched.
+    pub switches: Switches,
+    /// The spool.
+    pub spool: SpoolReading,
     /// Pops that wait.
     pub waiting: WaitingReading,
     /// Exchanges of cursors on behalf of pops.
@@ -41,6 +46,17 @@ pub struct Reading {
     /// Queues that had traffic on this server, the busiest first; left empty unless asked for. The last of very many
     /// are counted together as `other`.
     pub queues: Vec<QueueReading>,
+}
+
+/// The spool.
+#[derive(Clone, Debug)]
+pub struct SpoolReading {
+    /// How it is.
+    pub state: SpoolState,
+    /// Messages that went into it.
+    pub spooled: u64,
+    /// Messages that went from it into the store.
+    pub drained: u64,
 }
 
 /// One verb.

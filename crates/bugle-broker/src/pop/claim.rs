@@ -72,14 +72,15 @@ impl Inner {
     ) -> Vec<Cut> {
         let mut cuts = Vec::new();
         let before = open.iter().filter(|o| !o.answer.lanes.is_empty()).count();
+        let now = self.engine.now().latest;
         for ((plan, next), outcome) in plans.into_iter().zip(nexts).zip(outcomes) {
             match outcome {
                 Ok(Swapped { segments }) => {
                     let held = leases.get(&plan.job).copied();
-                    if plan.queue.options.keeps_dead_letters() {
-                        self.meters.dead_lettered.add(plan.from - plan.expired_from);
+                    if plan.queue.options.keeps_dead_letters() && plan.from > plan.expired_from {
+                        self.count_dead(plan.queue.id, plan.from - plan.expired_from);
                     }
-                    cuts.extend(self.won(&mut open[plan.job], plan, next, segments, held));
+                    cuts.extend(self.won(&mut open[plan.job], plan, next, segments, held, now));
                 }
                 Err(SwapError::Moved(row)) => {
                     open[plan.job].lost += 1;

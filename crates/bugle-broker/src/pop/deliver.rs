@@ -35,6 +35,7 @@ impl Inner {
         next: Cursor,
         read: Vec<Segment>,
         lease: Option<(Uuid, Timestamp)>,
+        now: Timestamp,
     ) -> Option<Cut> {
         let segments = segments_of(&mut plan, read);
         let (messages, end) = self.fill(open, &plan, &segments);
@@ -49,15 +50,17 @@ impl Inner {
                 next: shorter,
             })
         });
-        if !messages.is_empty() {
+        if let Some(oldest) = messages.first() {
+            let meter = self.meters.queues.of(plan.queue.id);
+            meter.delivered(messages.len(), oldest.created_at, now);
             if leased {
                 (open.answer.lease_id, open.answer.lease_expires_at) = lease.unzip();
                 open.claimed.push((plan.channel.clone(), plan.lane.id));
             } else {
+                meter.auto_acked.add(messages.len() as u64);
                 self.meters.processed.add(messages.len() as u64);
             }
             open.messages = open.messages.saturating_sub(messages.len() as u64);
-            self.meters.queues.of(plan.queue.id).popped.add(messages.len() as u64);
             open.answer.lanes.push(PoppedLane {
                 queue: plan.queue.name.clone(),
                 partition: plan.lane.name.clone(),

@@ -1,7 +1,6 @@
 //! The end of a pop: answered, parked until a lane is ready, or parked until the store is back.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use bugle_store::{LaneId, Queue};
 
@@ -17,9 +16,9 @@ use super::serve::Open;
 impl Inner {
     /// Answer a job, or park it if it has nothing and may wait.
     pub(super) fn conclude(self: &Arc<Self>, open: Open) {
-        if open.answer.lanes.is_empty() && open.job.may_wait() && !self.draining.load(Ordering::Acquire) {
+        if open.answer.lanes.is_empty() && open.job.may_wait() && !self.turns_away() {
             self.park(open);
-            if self.draining.load(Ordering::Acquire) {
+            if self.turns_away() {
                 self.answer_waiting();
             }
             return;
@@ -148,10 +147,13 @@ impl Inner {
             return self.conclude(open);
         }
         tracing::debug!(%refused, "pop could not be served");
-        if open.job.may_wait() && !self.draining.load(Ordering::Acquire) {
+        if open.job.may_wait() && !self.turns_away() {
             self.park_for_recovery(open);
+            if self.turns_away() {
+                self.answer_waiting();
+            }
         } else {
-            let answer = PopAnswer { store_unavailable: true, ..open.answer };
+            let answer = PopAnswer { store_unavailable: true, ..self.nothing_for(&open.job.request) };
             let _ = open.job.reply.send(Ok(answer));
         }
     }

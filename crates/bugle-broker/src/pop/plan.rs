@@ -8,7 +8,7 @@ use crate::api::{PopRequest, PopTarget};
 use crate::config::BrokerConfig;
 use crate::inner::Inner;
 use crate::lanes::LaneState;
-use crate::semantics::priority;
+use crate::semantics::{priority, subscribe};
 use crate::waiting::{Channel, Entry, Place};
 
 use super::serve::Open;
@@ -171,6 +171,19 @@ fn forget_foreign(entry: &mut Entry, head: Offset) {
 }
 
 impl Plan {
+    /// The cursor of a group that comes to a lane which this server began: there is none yet, unless another server was
+    /// faster, which the exchange would tell. Saves asking for it.
+    pub(super) fn first_cursor(&self) -> Option<Cursor> {
+        let lane = {
+            let inner = self.lane.inner.lock();
+            inner.begun_here.then(|| inner.lane.clone())?
+        };
+        // After a claim whose outcome is not known there may be one of our own.
+        let met = !self.channel.state.lock().entry(&self.lane).orphans.is_empty();
+        let begins = subscribe::begins_after(self.channel.record.start, &lane);
+        (!met && begins.is_none()).then(|| Cursor::fresh(lane.tail))
+    }
+
     /// A cursor as loaded, free of a lease that was taken in a call whose answer was lost.
     pub(super) fn without_orphan(&self, cursor: Option<Cursor>) -> Option<Cursor> {
         let mut cursor = cursor?;

@@ -32,6 +32,8 @@ pub(super) struct Open {
     pub(super) lost: usize,
     /// It planned something in this pass.
     planned: bool,
+    /// It lets its batch grow until then.
+    hold: Option<tokio::time::Instant>,
     /// What was claimed for it, to give back if it is gone.
     pub(super) claimed: Vec<(Arc<Channel>, LaneId)>,
 }
@@ -65,6 +67,9 @@ impl Open {
 impl Inner {
     /// Handler of the pop intake.
     pub(crate) async fn serve_pops(self: Arc<Self>, jobs: Vec<PopJob>) {
+        if self.board.pops_paused() {
+            return self.turn_away(jobs);
+        }
         let mut open = Vec::with_capacity(jobs.len());
         for job in jobs {
             if job.reply.is_closed() {
@@ -102,6 +107,7 @@ impl Inner {
             messages: terms.batch,
             lost: 0,
             planned: false,
+            hold: None,
             claimed: Vec::new(),
             job,
         };
@@ -186,7 +192,10 @@ impl Inner {
                     *queue = now;
                 }
             }
-            self.plan(index, job, &mut plans);
+            job.hold = self.holds_until(job);
+            if job.hold.is_none() {
+                self.plan(index, job, &mut plans);
+            }
             job.planned = plans.len() > before;
             job.answer.phases.candidates += (plans.len() - before) as u32;
         }
@@ -219,7 +228,9 @@ impl Inner {
     async fn sort_out(self: &Arc<Self>, open: Vec<Open>) -> Vec<Open> {
         let (mut again, mut asking) = (Vec::new(), Vec::new());
         for job in open {
-            if !job.answer.lanes.is_empty() {
+            if let Some(until) = job.hold {
+                self.hold_job(job, until);
+            } else if !job.answer.lanes.is_empty() {
                 self.conclude(job);
             } else if job.planned && job.lost <= self.config.claim_rounds && !job.is_direct() {
                 again.push(job);

@@ -40,6 +40,9 @@ pub(crate) struct Work {
     pub(crate) ids: Ids,
     /// Dedupe window of the lane's queue; `None` = off.
     pub(super) window: Option<std::time::Duration>,
+    /// Earlier tries of these very messages may have been stored, at any time: they are looked for by their message ids, and
+    /// the append is never unconditional.
+    pub(super) once: bool,
     /// Memory covered the lane up to here when it was screened.
     pub(super) screened: u64,
     /// Head on which an append was conditional whose outcome is not known, where nothing else tells.
@@ -67,13 +70,24 @@ impl Work {
         let seconds = inner.catalog.queue_by_id(lane.queue).map_or(3600, |q| q.options.dedup_window_seconds);
         let window = (seconds > 0).then(|| std::time::Duration::from_secs(seconds));
         let (slots, ids) = (Vec::new(), Ids::default());
-        Self { lane, turn: None, jobs, slots, ids, window, screened: 0, unsure: None, tries }
+        let once = false;
+        Self { lane, turn: None, jobs, slots, ids, window, once, screened: 0, unsure: None, tries }
     }
 
     /// Work for messages that belong to no waiting request, as a transaction has them.
     pub(crate) fn alone(lane: Arc<LaneState>, messages: Vec<Message>, inner: &Inner, tries: u32) -> Self {
         let (reply, _) = oneshot::channel();
         Self::new(lane, vec![PushJob { messages, reply }], inner, tries)
+    }
+
+    /// Work for messages that were taken before, see [`super::once`].
+    pub(super) fn once(lane: Arc<LaneState>, messages: Vec<Message>, inner: &Inner) -> Self {
+        Self { once: true, ..Self::alone(lane, messages, inner, 0) }
+    }
+
+    /// Whether ids are looked for, and the append made conditional on what was seen.
+    pub(super) fn screens(&self) -> bool {
+        self.window.is_some() || self.once
     }
 
     /// All messages, in order.
@@ -159,6 +173,9 @@ impl Inner {
     /// Lanes that every message is already in. Where others write to the store too, memory cannot know that the lane was
     /// deleted meanwhile, and a duplicate of something deleted would be a lost message.
     async fn finish_known(self: &Arc<Self>, known: Vec<Work>) {
+        for work in &known {
+            self.meters.queues.of(work.lane.queue).push_requests.add(work.jobs.len() as u64);
+        }
         if known.is_empty() || self.engine.exclusive() {
             return known.into_iter().for_each(|work| self.finish(work));
         }
@@ -188,8 +205,8 @@ impl Inner {
             }
         }
         for work in open {
-            if work.window.is_some() {
-                self.read_gap(&work.lane, work.tries > 0).await?;
+            if work.screens() {
+                self.read_gap(&work.lane, work.tries > 0 || work.once).await?;
             }
         }
         Ok(())
@@ -214,10 +231,10 @@ impl Inner {
         let inner = work.lane.inner.lock();
         // Screening looked at what was covered then; whatever came since is for the store to check.
         let known_head = work.screened;
-        let guard = match work.window {
-            None => Guard::Free,
-            Some(_) if inner.contended || known_head != inner.lane.head => Guard::Fingerprints,
-            Some(_) => Guard::Head,
+        let guard = match work.screens() {
+            false => Guard::Free,
+            true if inner.contended || known_head != inner.lane.head => Guard::Fingerprints,
+            true => Guard::Head,
         };
         Some(Append { lane: work.lane.id, known_head, guard, segment, now: self.engine.now().latest })
     }
@@ -233,11 +250,12 @@ impl Inner {
         let count = segment.count();
         {
             let mut inner = work.lane.inner.lock();
+            inner.begun_here |= appended.base == 0;
             let lane = &mut inner.lane;
             lane.head = lane.head.max(appended.base + u64::from(count));
             lane.written_at = lane.written_at.max(appended.created_at);
             lane.greatest = lane.greatest.max(segment.greatest);
-            if work.window.is_some() {
+            if work.screens() {
                 inner.recent.insert(appended.base, &segment.fingerprints, ids, appended.created_at);
                 self.bound_dedupe(&mut inner.recent);
             }
@@ -252,7 +270,11 @@ impl Inner {
         self.lanes.remember(&work.lane, stored);
         self.lane_committed(&work.lane);
         self.meters.ingested.add(u64::from(count));
-        self.meters.queues.of(work.lane.queue).pushed.add(u64::from(count));
+        let meter = self.meters.queues.of(work.lane.queue);
+        meter.pushed.add(u64::from(count));
+        if work.turn.is_some() {
+            meter.push_requests.add(work.jobs.len() as u64);
+        }
     }
 
     /// Answer a lane's jobs and start it again if more waits.
@@ -278,6 +300,7 @@ impl Inner {
                     message_id,
                     lane: lane.id,
                     duplicate,
+                    buffered: false,
                 })
                 .collect();
             let _ = job.reply.send(Ok(answer));

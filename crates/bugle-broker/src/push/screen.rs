@@ -39,11 +39,13 @@ impl Inner {
         let now = self.engine.now().latest;
         let mut finds = Vec::new();
         for (w, work) in open.iter_mut().enumerate() {
-            let Some(window) = work.window else {
+            if !work.screens() {
                 work.slots = work.messages().map(|_| Slot::Fresh).collect();
                 continue;
-            };
-            if let Some((find, slots)) = screen_in_memory(work, now.minus(window)) {
+            }
+            let window = work.window.filter(|_| !work.once);
+            let since = window.map_or(Timestamp::ZERO, |window| now.minus(window));
+            if let Some((find, slots)) = screen_in_memory(work, since) {
                 finds.push((w, find, slots));
             }
         }
@@ -79,14 +81,16 @@ impl Inner {
         wanted.dedup();
         let stored = self.messages_at(&wanted).await?;
         for work in open {
-            let Some(window) = work.window else { continue };
-            let since = now.minus(window);
-            let ids: Vec<bytes::Bytes> = work.messages().map(|m| m.transaction_id.clone()).collect();
-            for (slot, id) in work.slots.iter_mut().zip(ids) {
+            let since = work.window.map(|window| now.minus(window));
+            let ids: Vec<(bytes::Bytes, Uuid)> =
+                work.messages().map(|m| (m.transaction_id.clone(), m.id)).collect();
+            for (slot, (id, own)) in work.slots.iter_mut().zip(ids) {
                 let Slot::Ask(offsets) = slot else { continue };
                 let original = offsets.iter().find_map(|at| {
                     let (message, created_at) = stored.get(&(work.lane.id, *at))?;
-                    (message.transaction_id == id && *created_at >= since).then_some(message.id)
+                    // A message is itself whatever the window says.
+                    let counts = message.id == own || since.is_some_and(|since| *created_at >= since);
+                    (message.transaction_id == id && counts).then_some(message.id)
                 });
                 *slot = original.map_or(Slot::Fresh, Slot::Known);
             }
@@ -163,6 +167,9 @@ fn screen_in_memory(work: &mut Work, since: Timestamp) -> Option<(Find, Vec<usiz
 
 /// Mark messages that repeat an earlier one of the same append.
 fn same_in_append(work: &mut Work) {
+    if work.window.is_none() {
+        return;
+    }
     let ids: Vec<bytes::Bytes> = work.messages().map(|m| m.transaction_id.clone()).collect();
     if ids.len() < 2 {
         return;

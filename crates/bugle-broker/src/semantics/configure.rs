@@ -48,6 +48,18 @@ pub(crate) fn merge(
     Ok(Merged { options, ignored })
 }
 
+/// The least and the greatest value that each number among a queue's options can have.
+pub fn option_bounds() -> (QueueOptions, QueueOptions) {
+    let default = QueueOptions::default();
+    let all = serde_json::to_value(&default).unwrap_or_default();
+    let numbers = || all.as_object().into_iter().flatten().filter(|(_, value)| value.is_number());
+    let extreme = |number: i64| {
+        let sent = numbers().map(|(name, _)| (name.clone(), number.into())).collect();
+        merge(&default, &sent, true).map_or_else(|_| default.clone(), |merged| merged.options)
+    };
+    (extreme(i64::MIN), extreme(i64::MAX))
+}
+
 /// Set one option; `false` = there is none by this name.
 fn apply(o: &mut QueueOptions, default: &QueueOptions, sent: &Sent<'_>) -> Result<bool, String> {
     match sent.name {
@@ -211,6 +223,15 @@ mod tests {
         assert_eq!(kept, QueueOptions { retry_limit: 9, ..current.clone() });
         let replaced = merge(&current, &change, true).unwrap().options;
         assert_eq!(replaced, QueueOptions { retry_limit: 9, ..QueueOptions::default() });
+    }
+
+    #[test]
+    fn bounds_are_those_that_numbers_are_cut_to() {
+        let (least, greatest) = option_bounds();
+        assert_eq!((least.lease_time, greatest.lease_time), (1, 7 * DAY));
+        assert_eq!((least.priority, greatest.priority), (-1_000_000, 1_000_000));
+        assert_eq!((least.min_pop_wait_time, greatest.min_pop_wait_time), (0, 60_000));
+        assert_eq!(greatest.enforce, QueueOptions::default().enforce, "no number");
     }
 
     #[test]

@@ -6,6 +6,8 @@
 
 pub(crate) mod backlog;
 pub(crate) mod configure;
+pub(crate) mod history;
+pub(crate) mod hold;
 pub(crate) mod lease;
 pub(crate) mod priority;
 pub(crate) mod redrive;

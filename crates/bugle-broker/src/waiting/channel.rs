@@ -52,6 +52,8 @@ pub(crate) struct ChannelState {
     ring: VecDeque<LaneId>,
     parked: BTreeMap<u64, PopJob>,
     parked_on_lane: HashMap<LaneId, BTreeMap<u64, PopJob>>,
+    /// Pops that let a batch grow, and the lane they name, if they name one.
+    held: BTreeMap<u64, (Option<LaneId>, PopJob)>,
     /// All lanes of the queue were walked once; from then on only changes are asked for.
     pub(crate) seeded: bool,
     /// The walk was cut short; walk again when the ring is empty.
@@ -92,6 +94,14 @@ pub(crate) enum Place {
     Claiming,
     Leased,
     Later,
+}
+
+impl Entry {
+    /// Messages that the group has yet to read, as far as is known.
+    fn unread(&self) -> u64 {
+        let (head, tail) = self.lane.bounds();
+        head.saturating_sub(self.cursor.as_ref().map_or(tail, |cursor| cursor.committed.max(tail)))
+    }
 }
 
 impl Channel {
@@ -166,6 +176,9 @@ impl ChannelState {
                 return job;
             }
         }
+        if let Some(job) = self.release_for(id) {
+            return Some(job);
+        }
         self.parked.pop_first().map(|(_, job)| job)
     }
 
@@ -205,8 +218,45 @@ impl ChannelState {
         }
     }
 
+    /// Let a pop wait for more, on one lane or on any.
+    pub(crate) fn hold(&mut self, lane: Option<LaneId>, job: PopJob) {
+        self.held.insert(job.seq, (lane, job));
+    }
+
+    /// Take a held pop out, if it is here.
+    pub(crate) fn release(&mut self, seq: u64) -> Option<PopJob> {
+        self.held.remove(&seq).map(|(_, job)| job)
+    }
+
+    /// The oldest held pop that this lane is for.
+    fn release_for(&mut self, id: LaneId) -> Option<PopJob> {
+        let wants = |lane: &Option<LaneId>| lane.is_none_or(|lane| lane == id);
+        let seq = self.held.iter().find(|(_, (lane, _))| wants(lane)).map(|(seq, _)| *seq)?;
+        self.release(seq)
+    }
+
+    /// Messages believed ready, in one lane or in the first `partitions` of the ring; counted no further than `enough`.
+    pub(crate) fn available(&self, lane: Option<LaneId>, enough: u64, partitions: usize) -> u64 {
+        let ready = |id: &LaneId| self.entries.get(id).filter(|entry| entry.place == Place::Ring);
+        if let Some(lane) = lane {
+            let free = |entry: &&Entry| matches!(entry.place, Place::Ring | Place::Idle);
+            return self.entries.get(&lane).filter(free).map_or(0, Entry::unread);
+        }
+        let mut total = 0;
+        for entry in self.ring.iter().filter_map(ready).take(partitions) {
+            total += entry.unread();
+            if total >= enough {
+                break;
+            }
+        }
+        total
+    }
+
     /// Take a parked pop out, if it is here.
     pub(crate) fn unpark(&mut self, lane: Option<LaneId>, seq: u64) -> Option<PopJob> {
+        if let Some(job) = self.release(seq) {
+            return Some(job);
+        }
         let Some(lane) = lane else { return self.parked.remove(&seq) };
         let waiting = self.parked_on_lane.get_mut(&lane)?;
         let job = waiting.remove(&seq);
@@ -220,6 +270,7 @@ impl ChannelState {
     pub(crate) fn unpark_all(&mut self) -> Vec<PopJob> {
         let mut jobs: Vec<PopJob> = std::mem::take(&mut self.parked).into_values().collect();
         jobs.extend(std::mem::take(&mut self.parked_on_lane).into_values().flat_map(BTreeMap::into_values));
+        jobs.extend(std::mem::take(&mut self.held).into_values().map(|(_, job)| job));
         jobs
     }
 
@@ -275,7 +326,7 @@ impl ChannelState {
 
     /// Pops parked here.
     pub(crate) fn parked(&self) -> usize {
-        self.parked.len() + self.parked_on_lane.values().map(BTreeMap::len).sum::<usize>()
+        self.parked.len() + self.held.len() + self.parked_on_lane.values().map(BTreeMap::len).sum::<usize>()
     }
 
     /// Lanes that are hidden by time, for a queue whose options changed.

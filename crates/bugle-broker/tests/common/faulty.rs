@@ -227,6 +227,7 @@ impl Catalog for Faulty {
     through! {
         ping() -> ();
         snapshot(known: Option<u64>) -> Option<Snapshot>;
+        put_switches(change: PutSwitches) -> Switches;
         put_queue(queue: Queue) -> PutQueue;
         delete_queue(id: QueueId) -> bool;
         ensure_lanes(batch: Vec<NewLane>) -> Vec<Result<Lane, LaneError>>;

@@ -15,12 +15,12 @@ mod token;
 mod layer;
 
 pub(crate) use layer::Door;
-pub(crate) use roles::Producer;
+pub(crate) use roles::{Producer, listed, rule};
 
 pub use jwks::{JwksConfig, JwksSource};
 pub use keys::ApiKeys;
 pub use layer::{Gate, GateConfig};
-pub use roles::{Permissions, Role};
+pub use roles::{PUBLIC_PATHS, Permissions, Role};
 pub use token::{JwtAlgorithm, JwtConfig, RoleNames};
 
 /// Settings of the gate that cannot be used. Names the setting, never a secret.

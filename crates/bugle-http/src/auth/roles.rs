@@ -10,6 +10,11 @@ use bytes::Bytes;
 use http::Method;
 use http::request::Parts;
 
+/// Paths that need no credentials unless a setting says otherwise, as [`listed`] reads them: what tells of the server and
+/// of its API, and nothing of messages.
+pub const PUBLIC_PATHS: [&str; 7] =
+    ["/", "/health", "/health/", "/metrics", "/metrics/", "/docs", "/openapi.json"];
+
 /// What somebody is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
@@ -131,6 +136,7 @@ fn administration(method: &Method, path: &str) -> Option<&'static str> {
     }
     Some(match () {
         () if under(path, "/api/v1/resources/queues") => "queue.delete",
+        () if under(path, "/api/v1/queues") && path.ends_with("/clear") => "queue.clear",
         () if under(path, "/api/v1/consumer-groups") => "group.delete",
         () => "delete",
     })
@@ -193,6 +199,7 @@ mod tests {
         ("GET", "/api/v1/resources/namespaces", Level::ReadOnly, ""),
         ("GET", "/api/v1/resources/tasks", Level::ReadOnly, ""),
         ("DELETE", "/api/v1/resources/queues/q", Level::Admin, "queue.delete"),
+        ("DELETE", "/api/v1/queues/q/clear", Level::Admin, "queue.clear"),
         ("GET", "/api/v1/messages", Level::ReadOnly, ""),
         ("GET", "/api/v1/messages/p/t", Level::ReadOnly, ""),
         ("DELETE", "/api/v1/messages/p/t", Level::ReadWrite, "message.delete"),

@@ -52,6 +52,14 @@ fn every_number_of_a_server_is_written_in_its_place() {
             "bugle_store_connections{state=\"in_use\"} 103",
             "bugle_store_connections{state=\"idle\"} 104",
             "bugle_store_connections{state=\"max\"} 105",
+            "bugle_maintenance{of=\"push\"} 1",
+            "bugle_maintenance{of=\"pop\"} 0",
+            "bugle_spool_up 1",
+            "bugle_spool_messages 121",
+            "bugle_spool_bytes{state=\"used\"} 122",
+            "bugle_spool_bytes{state=\"max\"} 123",
+            "bugle_spool_moved_total{direction=\"in\"} 124",
+            "bugle_spool_moved_total{direction=\"out\"} 125",
         ],
     );
 }

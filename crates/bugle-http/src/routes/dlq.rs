@@ -21,15 +21,15 @@ use crate::app::App;
 use crate::body;
 use crate::convert::{optional, payload};
 use crate::error::{Failure, json};
-use crate::listing::{body_name, body_time, name, page, pagination, time};
+use crate::listing::{body_name, body_queue, body_time, name, page, pagination, time};
 use crate::query::Query;
 use crate::routes::pop::bad_path;
 
-const DEFAULT_LIMIT: usize = 100;
-const MAX_LIMIT: usize = 1000;
+pub(crate) const DEFAULT_LIMIT: usize = 100;
+pub(crate) const MAX_LIMIT: usize = 1000;
 /// Letters that one redrive looks at unless it says otherwise, and at most.
-const DEFAULT_REDRIVE: usize = 1000;
-const MAX_REDRIVE: usize = 10_000;
+pub(crate) const DEFAULT_REDRIVE: usize = 1000;
+pub(crate) const MAX_REDRIVE: usize = 10_000;
 
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
@@ -121,7 +121,7 @@ pub(crate) fn destination(body: &Bytes) -> Result<Replay, Failure> {
     let at = |field: &str| field.to_owned();
     Ok(Replay {
         payload: payload(body, request.payload, &at)?,
-        queue: body_name(&request.queue, "queue", &at)?,
+        queue: body_queue(&request.queue, &at)?,
         partition: body_name(&request.partition, "partition", &at)?,
     })
 }
@@ -151,7 +151,7 @@ fn redrive_request(body: &Bytes) -> Result<Redrive, Failure> {
         Field::Wrong => return Err(Refused::Invalid("destination must be an object".into()).into()),
         Field::Is(Object(place)) => {
             let at = |field: &str| format!("destination.{field}");
-            to.queue = body_name(&place.queue, "queue", &at)?;
+            to.queue = body_queue(&place.queue, &at)?;
             to.partition = body_name(&place.partition, "partition", &at)?;
             if to.queue.is_none() {
                 return Err(Refused::Invalid("destination.queue is required".into()).into());
@@ -224,6 +224,10 @@ mod tests {
             (r#"{"filter":{"queue":"q","errorContains":1}}"#, "filter.errorContains must be a string"),
             (r#"{"filter":{"queue":"q"},"destination":"x"}"#, "destination must be an object"),
             (r#"{"filter":{"queue":"q"},"destination":{"partition":"p"}}"#, "destination.queue is required"),
+            (
+                r#"{"filter":{"queue":"q"},"destination":{"queue":"__system_history"}}"#,
+                "destination.queue must not begin with __system_, which is the server's own",
+            ),
             (r#"{"filter":{"queue":"q"},"limit":"9"}"#, "limit must be a whole number"),
             (r#"{"filter":{"queue":"q"},"dryRun":"yes"}"#, "dryRun must be true or false"),
             (

@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, RawQuery, State};
 use axum::response::Response;
-use bugle_broker::{GroupPartition, GroupQueue, Refused, SeekTo, check_name, read_time};
+use bugle_broker::{GroupPartition, GroupQueue, Refused, SeekTo, check_name, check_queue, read_time};
 use bugle_store::Group;
 use bugle_wire::{
     DeleteGroupAnswer, Field, GroupPartitionEntry, GroupQueueEntry, Millis, NoSuccess, SeekAnswer,
@@ -48,7 +48,7 @@ pub(crate) async fn delete_on_queue(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Failure> {
     let Path((group, queue)) = path.map_err(|e| bad_path(&e))?;
-    check_name("queue", &queue)?;
+    check_queue("queue", &queue)?;
     forget(&app, &group, Some(&queue), query.as_deref()).await
 }
 
@@ -99,7 +99,7 @@ pub(crate) async fn seek(
 ) -> Result<Response, Failure> {
     let Path((group, queue)) = path.map_err(|e| bad_path(&e))?;
     let name = checked_group(&group)?;
-    check_name("queue", &queue)?;
+    check_queue("queue", &queue)?;
     let body = body::read(body, &app.config).await?;
     let neither = || Refused::Invalid("Must specify either 'toEnd': true or 'timestamp'".into());
     let to = target(&read(&body)?)?.ok_or_else(neither)?;
@@ -129,7 +129,7 @@ pub(crate) async fn seek_partition(
 ) -> Result<Response, Failure> {
     let Path((group, queue, partition)) = path.map_err(|e| bad_path(&e))?;
     let name = checked_group(&group)?;
-    check_name("queue", &queue)?;
+    check_queue("queue", &queue)?;
     check_name("partition", &partition)?;
     let body = body::read(body, &app.config).await?;
     // Older clients send no body, or an empty one, and mean the end.

@@ -4,35 +4,41 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
-use bugle_wire::Millis;
+use bugle_wire::{Greeting, HealthAnswer, Millis, StatusAnswer, StoreEntry};
 use http::StatusCode;
-use serde_json::json;
 
 use crate::app::App;
 use crate::error::json;
 use crate::hearing::{carriers, hearing};
+use crate::routes::metrics::shared_in_short;
 
+const SERVER: &str = "bugle";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 pub(crate) async fn greeting() -> Response {
-    json(
-        StatusCode::OK,
-        &json!({ "server": "bugle", "version": VERSION, "api": "/api/v1", "health": "/health" }),
-    )
+    let greeting = Greeting {
+        server: SERVER,
+        version: VERSION,
+        api: "/api/v1",
+        health: "/health",
+        docs: "/docs",
+        openapi: "/openapi.json",
+    };
+    json(StatusCode::OK, &greeting)
 }
 
 /// The process answers: that is all that is asked.
 pub(crate) async fn live() -> Response {
-    json(StatusCode::OK, &json!({ "status": "alive" }))
+    json(StatusCode::OK, &StatusAnswer { status: "alive" })
 }
 
 /// Whether to send requests here. An absent store does not count: it is as absent for every other server, and taking
 /// them all out of service would turn parked consumers into failed ones.
 pub(crate) async fn ready(State(app): State<Arc<App>>) -> Response {
     if app.config.draining.is_cancelled() {
-        json(StatusCode::SERVICE_UNAVAILABLE, &json!({ "status": "draining" }))
+        json(StatusCode::SERVICE_UNAVAILABLE, &StatusAnswer { status: "draining" })
     } else {
-        json(StatusCode::OK, &json!({ "status": "ready" }))
+        json(StatusCode::OK, &StatusAnswer { status: "ready" })
     }
 }
 
@@ -41,20 +47,21 @@ pub(crate) async fn health(State(app): State<Arc<App>>) -> Response {
     let reading = app.broker.read();
     let connected = health.store_connected;
     let (last_error, at) = health.last_error.unzip();
-    let body = json!({
-        "status": if connected { "healthy" } else { "unhealthy" },
-        "database": if connected { "connected" } else { "disconnected" },
-        "server": "bugle",
-        "version": VERSION,
-        "store": {
-            "engine": app.config.engine,
-            "connected": connected,
-            "lastError": last_error,
-            "lastErrorAt": at.map(|ms| Millis(ms.saturating_mul(1000))),
+    let body = HealthAnswer {
+        status: if connected { "healthy" } else { "unhealthy" },
+        database: if connected { "connected" } else { "disconnected" },
+        server: SERVER,
+        version: VERSION,
+        store: StoreEntry {
+            engine: &app.config.engine,
+            connected,
+            last_error,
+            last_error_at: at.map(|ms| Millis(ms.saturating_mul(1000))),
         },
-        "waiting": health.waiting,
-        "hearing": hearing(&reading),
-        "carriers": carriers(&reading),
-    });
+        waiting: health.waiting,
+        hearing: hearing(&reading),
+        carriers: carriers(&reading),
+        shared_state: shared_in_short(&reading),
+    };
     json(if connected { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, &body)
 }

@@ -23,8 +23,8 @@ use crate::query::Query;
 use crate::routes::dlq::{destination, not_found, replayed};
 use crate::routes::pop::bad_path;
 
-const DEFAULT_LIMIT: usize = 200;
-const MAX_LIMIT: usize = 1000;
+pub(crate) const DEFAULT_LIMIT: usize = 200;
+pub(crate) const MAX_LIMIT: usize = 1000;
 const NOT_FOUND: &str = "Message not found";
 
 type MessagePath = Result<Path<(String, String)>, PathRejection>;
@@ -35,11 +35,11 @@ pub(crate) async fn list(
 ) -> Result<Response, Failure> {
     let query = Query::read(query.as_deref())?;
     let page = page(&query, DEFAULT_LIMIT, MAX_LIMIT)?;
-    let namespace = name(&query, "namespace")?;
+    let (namespace, ns) = (name(&query, "namespace")?, name(&query, "ns")?);
     let wanted = MessageQuery {
         queue: name(&query, "queue")?,
         partition: name(&query, "partition")?,
-        namespace: namespace.map_or_else(|| name(&query, "ns"), |namespace| Ok(Some(namespace)))?,
+        namespace: namespace.or(ns),
         task: name(&query, "task")?,
         status: query.text("status").map(status).transpose()?,
         from: time(&query, "from")?,

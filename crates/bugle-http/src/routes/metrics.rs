@@ -7,9 +7,13 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
 use bugle_broker::Reading;
+use bugle_wake::{CarrierStatus, HearingState};
+use bugle_wire::{
+    BackoffCount, BetweenServers, Counted, CpuUse, DatabaseUse, MemoryUse, MetricsSummary, ServerCount,
+    SharedInShort, SharedState, TransportCount, WaiterCount,
+};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, VARY};
 use http::{HeaderMap, HeaderValue, StatusCode};
-use serde_json::{Value, json};
 
 use crate::accept::{Spelling, preferred};
 use crate::app::App;
@@ -48,74 +52,109 @@ fn text(app: &App, open_metrics: bool) -> Response {
     response
 }
 
-/// What existing clients read. Rates are per second since the start: a rate since the last look would depend on who
-/// else looks. Times are microseconds. There is no heap of a virtual machine here, so its sizes are 0.
-fn summary(reading: &Reading, process: Process) -> Value {
+/// What existing clients read.
+fn summary(reading: &Reading, process: Process) -> MetricsSummary {
     let verbs = [reading.push, reading.pop, reading.ack, reading.transact];
     let uptime = reading.uptime.as_secs_f64();
-    let counted = |total: u64| json!({ "total": total, "rate": if uptime > 0.0 { total as f64 / uptime } else { 0.0 } });
-    json!({
-        "uptime": uptime,
-        "requests": counted(verbs.iter().map(|verb| verb.requests).sum()),
-        "messages": counted(verbs.iter().map(|verb| verb.messages).sum()),
-        "database": {
-            "poolSize": reading.store.max,
-            "idleConnections": reading.store.idle,
-            "waitingRequests": verbs.iter().map(|verb| verb.queued).sum::<usize>(),
+    let counted =
+        |total: u64| Counted { total, rate: if uptime > 0.0 { total as f64 / uptime } else { 0.0 } };
+    MetricsSummary {
+        uptime,
+        requests: counted(verbs.iter().map(|verb| verb.requests).sum()),
+        messages: counted(verbs.iter().map(|verb| verb.messages).sum()),
+        database: DatabaseUse {
+            pool_size: reading.store.max,
+            idle_connections: reading.store.idle,
+            waiting_requests: verbs.iter().map(|verb| verb.queued).sum(),
         },
-        "memory": {
-            "rss": process.resident_bytes, "heapTotal": 0, "heapUsed": 0, "external": 0, "arrayBuffers": 0,
+        memory: MemoryUse {
+            rss: process.resident_bytes,
+            heap_total: 0,
+            heap_used: 0,
+            external: 0,
+            array_buffers: 0,
         },
-        "cpu": { "user": micros(process.user), "system": micros(process.system) },
-    })
+        cpu: CpuUse { user: micros(process.user), system: micros(process.system) },
+    }
 }
 
-/// What this server knows of the others and of those who wait here. The names with underscores are those existing
-/// dashboards know; a "sidecar" is what holds waiting pops: here, a part of the registry.
-fn shared(reading: &Reading) -> Value {
+/// What this server knows of the others and of those who wait here. A "sidecar" is what holds waiting pops: here, a part
+/// of the registry.
+fn shared(reading: &Reading) -> SharedState<'_> {
     let (waiting, claims, pending) = (&reading.waiting, reading.claims, reading.pending);
-    let sum = |count: fn(&bugle_wake::CarrierStatus) -> u64| reading.carriers.iter().map(count).sum::<u64>();
-    // One server may be heard by several carriers: the one that knows most of them says how many there are.
-    let servers = reading.carriers.iter().map(|carrier| carrier.peers.len()).max().unwrap_or(0);
+    SharedState {
+        between: between_servers(reading),
+        maintenance_mode: reading.switches.push_maintenance,
+        pop_maintenance_mode: reading.switches.pop_maintenance,
+        local_sidecars: waiting.shards,
+        group_backoff: BackoffCount {
+            groups_tracked: waiting.keys,
+            groups_in_flight: waiting.keys_in_flight,
+            groups_backed_off: waiting.keys_backed_off,
+        },
+        waiters: WaiterCount {
+            waiting: waiting.waiting,
+            parked: waiting.parked,
+            registered: waiting.registered,
+            served: waiting.served,
+            expired: waiting.expired,
+            cancelled: waiting.cancelled,
+        },
+        wakes: waiting.wakes.iter().map(|(source, count)| (source.name(), *count)).collect(),
+        pop_batch_size: ratio(claims.pops, claims.calls),
+        pop_batch_count: claims.calls,
+        served_per_claim: ratio(claims.served, claims.calls),
+        empty_claims: claims.empty,
+        has_pending_checks: pending.checks,
+        has_pending_hits: pending.hits,
+        has_pending_misses: pending.misses,
+        mean_wait_ms: waiting.mean_wait.as_secs_f64() * 1e3,
+        floor_interval_ms: reading.floor.interval.as_secs_f64() * 1e3,
+    }
+}
+
+/// How servers hear each other.
+pub(crate) fn between_servers(reading: &Reading) -> BetweenServers<'_> {
+    BetweenServers {
+        enabled: !reading.carriers.is_empty(),
+        running: reading.carriers.iter().any(|carrier| carrier.state != HearingState::Isolated),
+        hearing: hearing(reading),
+        transport: transport(reading),
+        carriers: carriers(reading),
+        server_health: servers(reading),
+    }
+}
+
+/// The part of the shared state that `/health` tells to everybody.
+pub(crate) fn shared_in_short(reading: &Reading) -> SharedInShort {
+    let between = between_servers(reading);
+    SharedInShort {
+        enabled: between.enabled,
+        running: between.running,
+        server_health: between.server_health,
+        maintenance_mode: reading.switches.push_maintenance,
+        pop_maintenance_mode: reading.switches.pop_maintenance,
+    }
+}
+
+fn transport(reading: &Reading) -> TransportCount {
+    let sum = |count: fn(&CarrierStatus) -> u64| reading.carriers.iter().map(count).sum();
+    TransportCount {
+        sent: sum(|carrier| carrier.sent),
+        received: sum(|carrier| carrier.received),
+        dropped: sum(|carrier| dropped(carrier).iter().map(|(_, count)| count).sum()),
+    }
+}
+
+/// One server may be heard by several carriers: the one that knows most of them says how many there are.
+fn servers(reading: &Reading) -> ServerCount {
+    let tracked = reading.carriers.iter().map(|carrier| carrier.peers.len()).max().unwrap_or(0);
     let alive = reading.carriers.iter().map(healthy_peers).max().unwrap_or(0);
-    let wakes: serde_json::Map<String, Value> =
-        waiting.wakes.iter().map(|(source, count)| (source.name().to_owned(), json!(count))).collect();
-    json!({
-        "enabled": !reading.carriers.is_empty(),
-        "running": reading.carriers.iter().any(|carrier| carrier.state != bugle_wake::HearingState::Isolated),
-        "hearing": hearing(reading),
-        "transport": {
-            "sent": sum(|carrier| carrier.sent),
-            "received": sum(|carrier| carrier.received),
-            "dropped": sum(|carrier| dropped(carrier).iter().map(|(_, count)| count).sum()),
-        },
-        "carriers": carriers(reading),
-        "server_health": { "servers_tracked": servers, "servers_alive": alive, "servers_dead": servers - alive },
-        "local_sidecars": waiting.shards,
-        "group_backoff": {
-            "groups_tracked": waiting.keys,
-            "groups_in_flight": waiting.keys_in_flight,
-            "groups_backed_off": waiting.keys_backed_off,
-        },
-        "waiters": {
-            "waiting": waiting.waiting,
-            "parked": waiting.parked,
-            "registered": waiting.registered,
-            "served": waiting.served,
-            "expired": waiting.expired,
-            "cancelled": waiting.cancelled,
-        },
-        "wakes": wakes,
-        "pop_batch_size": ratio(claims.pops, claims.calls),
-        "pop_batch_count": claims.calls,
-        "served_per_claim": ratio(claims.served, claims.calls),
-        "empty_claims": claims.empty,
-        "has_pending_checks": pending.checks,
-        "has_pending_hits": pending.hits,
-        "has_pending_misses": pending.misses,
-        "mean_wait_ms": waiting.mean_wait.as_secs_f64() * 1e3,
-        "floor_interval_ms": reading.floor.interval.as_secs_f64() * 1e3,
-    })
+    ServerCount {
+        servers_tracked: tracked,
+        servers_alive: alive,
+        servers_dead: tracked.saturating_sub(alive),
+    }
 }
 
 fn micros(span: std::time::Duration) -> u64 {
@@ -128,6 +167,7 @@ mod tests {
 
     use super::*;
     use crate::sample::{lonely, reading};
+    use serde_json::json;
 
     #[test]
     fn the_summary_has_what_existing_clients_read() {
@@ -145,13 +185,15 @@ mod tests {
             "memory": {"rss": 4096, "heapTotal": 0, "heapUsed": 0, "external": 0, "arrayBuffers": 0},
             "cpu": {"user": 1_500_000, "system": 20_000},
         });
-        assert_eq!(summary(&reading(), process), wanted);
+        assert_eq!(json!(summary(&reading(), process)), wanted);
     }
 
     #[test]
     fn the_shared_state_tells_of_carriers_and_waiters() {
-        let state = shared(&reading());
+        let state = json!(shared(&reading()));
         for (pointer, wanted) in [
+            ("/maintenance_mode", json!(true)),
+            ("/pop_maintenance_mode", json!(false)),
             ("/enabled", json!(true)),
             ("/running", json!(true)),
             ("/hearing", json!("degraded")),
@@ -184,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_server_by_itself_shares_no_state() {
-        let state = shared(&lonely());
+        let state = json!(shared(&lonely()));
         assert_eq!((&state["enabled"], &state["running"]), (&json!(false), &json!(false)));
         assert_eq!(state["hearing"], "none");
         assert_eq!(state["transport"], json!({"sent": 0, "received": 0, "dropped": 0}));

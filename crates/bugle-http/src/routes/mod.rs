@@ -1,6 +1,7 @@
 //! One file per noun; each handler is read, check, ask, answer.
 
 pub(crate) mod ack;
+pub(crate) mod analytics;
 pub(crate) mod dlq;
 pub(crate) mod fallback;
 pub(crate) mod group_list;
@@ -14,5 +15,7 @@ pub(crate) mod push;
 pub(crate) mod queue;
 pub(crate) mod queue_status;
 pub(crate) mod resources;
+pub(crate) mod status;
+pub(crate) mod system;
 pub(crate) mod traces;
 pub(crate) mod transaction;

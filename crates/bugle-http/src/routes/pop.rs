@@ -6,16 +6,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Body;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, RawQuery, State};
 use axum::response::{IntoResponse, Response};
-use bugle_broker::{PopAnswer, PopRequest, PopTarget, Refused, check_name};
+use bugle_broker::{PopAnswer, PopRequest, PopTarget, Refused, check_name, check_queue};
+use bugle_wire::PopRefusal;
 use http::{HeaderName, HeaderValue, StatusCode};
 
 use crate::app::App;
 use crate::delivery::delivered;
-use crate::error::{Failure, json_body};
+use crate::error::{Failure, json, json_body};
 use crate::pieces::Pieces;
 use crate::query::Query;
 
@@ -41,7 +41,7 @@ fn lane_request(
     query: Option<String>,
 ) -> Result<Arc<PopRequest>, Failure> {
     let Path((queue, partition)) = path.map_err(|e| bad_path(&e))?;
-    let target = PopTarget::Lane { queue: name("queue", &queue)?, partition: name("partition", &partition)? };
+    let target = PopTarget::Lane { queue: queue_name(&queue)?, partition: name("partition", &partition)? };
     Ok(request(app, target, &Query::read(query.as_deref())?)?)
 }
 
@@ -60,7 +60,7 @@ fn queue_request(
     query: Option<String>,
 ) -> Result<Arc<PopRequest>, Failure> {
     let Path(queue) = path.map_err(|e| bad_path(&e))?;
-    let target = PopTarget::Queue { queue: name("queue", &queue)? };
+    let target = PopTarget::Queue { queue: queue_name(&queue)? };
     Ok(request(app, target, &Query::read(query.as_deref())?)?)
 }
 
@@ -71,8 +71,8 @@ pub(crate) async fn by_filter(
     match filter_request(&app, query)? {
         Some(request) => pop(&app, request).await,
         None => {
-            let body = r#"{"success":false,"error":"namespace or task is required","messages":[]}"#;
-            Ok(json_body(StatusCode::BAD_REQUEST, Body::from(body)))
+            let refusal = PopRefusal { success: false, error: "namespace or task is required", messages: [] };
+            Ok(json(StatusCode::BAD_REQUEST, &refusal))
         }
     }
 }
@@ -92,6 +92,11 @@ pub(crate) fn bad_path(rejection: &PathRejection) -> Failure {
     Failure::new(StatusCode::BAD_REQUEST, format!("path: {}", rejection.body_text()))
 }
 
+fn queue_name(value: &str) -> Result<Arc<str>, Refused> {
+    check_queue("queue", value)?;
+    Ok(value.into())
+}
+
 fn name(field: &str, value: &str) -> Result<Arc<str>, Refused> {
     check_name(field, value)?;
     Ok(value.into())
@@ -103,7 +108,8 @@ async fn pop(app: &App, request: Arc<PopRequest>) -> Result<Response, Failure> {
         // Existing consumers end on a 5xx here; to them an outage is a quiet queue.
         Err(Refused::Unavailable(reason)) => {
             tracing::debug!(reason, "pop answered empty");
-            let answer = PopAnswer { store_unavailable: true, ..PopAnswer::default() };
+            let conflation = request.conflation;
+            let answer = PopAnswer { store_unavailable: true, conflation, ..PopAnswer::default() };
             Ok(response(app, answer, &request))
         }
         Err(refused) => Err(refused.into()),

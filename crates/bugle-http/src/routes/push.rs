@@ -5,8 +5,8 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
-use bugle_broker::{PushItem, Refused};
-use bugle_wire::{PushRequest, PushResult, PushStatus, read};
+use bugle_broker::{PushItem, Pushed, Refused};
+use bugle_wire::{BufferedPush, PushRequest, PushResult, PushStatus, read};
 use bytes::Bytes;
 use http::StatusCode;
 
@@ -27,23 +27,33 @@ pub(crate) async fn push(
     if items.is_empty() {
         return Ok(json(StatusCode::CREATED, &[(); 0]));
     }
-    let queues: Vec<Arc<str>> = items.iter().map(|item| item.queue.clone()).collect();
+    let told: Vec<Told> = items.iter().map(|item| (item.queue.clone(), item.partition.clone())).collect();
     let pushed = app.broker.push(items).await?;
-    let results: Vec<PushResult<'_>> = pushed
-        .iter()
-        .zip(&queues)
-        .enumerate()
-        .map(|(index, (pushed, queue))| PushResult {
-            index,
-            transaction_id: std::str::from_utf8(&pushed.transaction_id).unwrap_or_default(),
-            status: if pushed.duplicate { PushStatus::Duplicate } else { PushStatus::Queued },
-            message_id: pushed.message_id,
-            partition_id: (!pushed.duplicate).then_some(pushed.lane.0),
-            trace_id: (!pushed.duplicate).then_some(None),
-            queue_name: queue,
-        })
-        .collect();
+    let each = pushed.iter().zip(&told).enumerate();
+    let results: Vec<PushResult<'_>> =
+        each.map(|(index, (pushed, told))| result(index, pushed, told)).collect();
     Ok(json(StatusCode::CREATED, &results))
+}
+
+/// Queue and partition of a message.
+type Told = (Arc<str>, Arc<str>);
+
+fn result<'a>(index: usize, pushed: &'a Pushed, (queue, partition): &'a Told) -> PushResult<'a> {
+    let transaction_id = std::str::from_utf8(&pushed.transaction_id).unwrap_or_default();
+    PushResult {
+        index,
+        transaction_id,
+        status: match (pushed.duplicate, pushed.buffered) {
+            (true, _) => PushStatus::Duplicate,
+            (false, true) => PushStatus::Buffered,
+            (false, false) => PushStatus::Queued,
+        },
+        message_id: pushed.message_id,
+        partition_id: (!pushed.duplicate && !pushed.buffered).then_some(pushed.lane.0),
+        trace_id: (!pushed.duplicate).then_some(None),
+        queue_name: queue,
+        buffered: pushed.buffered.then_some(BufferedPush { queue, partition, transaction_id }),
+    }
 }
 
 /// Everything in the body, checked before any of it is sent on.

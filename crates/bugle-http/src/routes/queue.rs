@@ -1,13 +1,13 @@
-//! Queues as a whole: configure and delete.
+//! Queues as a whole: configure, clear and delete.
 
 use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, State};
+use axum::extract::{Path, RawQuery, State};
 use axum::response::Response;
-use bugle_broker::{Configure, Refused, check_name};
-use bugle_wire::{ConfigureAnswer, ConfigureRequest, DeleteQueueAnswer, Field, Object, read};
+use bugle_broker::{Configure, Refused, check_free, check_name};
+use bugle_wire::{ClearAnswer, ConfigureAnswer, ConfigureRequest, DeleteQueueAnswer, Field, Object, read};
 use http::StatusCode;
 use serde_json::{Map, Value};
 
@@ -16,6 +16,7 @@ use crate::app::App;
 use crate::body;
 use crate::convert::optional;
 use crate::error::{Failure, json};
+use crate::query::Query;
 use crate::routes::pop::bad_path;
 
 pub(crate) async fn configure(State(app): State<Arc<App>>, body: Body) -> Result<Response, Failure> {
@@ -45,8 +46,34 @@ pub(crate) async fn delete(
     path: Result<Path<String>, PathRejection>,
 ) -> Result<Response, Failure> {
     let Path(queue) = path.map_err(|e| bad_path(&e))?;
+    check_free("queue", &queue)?;
     let existed = app.broker.delete_queue(&queue).await?;
     Ok(json(StatusCode::OK, &DeleteQueueAnswer { deleted: true, queue: &queue, existed }))
+}
+
+pub(crate) async fn clear(
+    State(app): State<Arc<App>>,
+    path: Result<Path<String>, PathRejection>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Failure> {
+    let Path(queue) = path.map_err(|e| bad_path(&e))?;
+    let query = Query::read(query.as_deref())?;
+    let partition = query.text("partition");
+    partition.map_or(Ok(()), |partition| check_name("partition", partition))?;
+    let cleared = app.broker.clear_queue(&queue, partition).await?;
+    let mut response = json(
+        StatusCode::OK,
+        &ClearAnswer {
+            success: true,
+            cleared: true,
+            queue: &queue,
+            partition,
+            partitions_cleared: cleared.partitions,
+            messages_deleted: cleared.messages,
+        },
+    );
+    response.extensions_mut().insert(AuditObject(queue));
+    Ok(response)
 }
 
 fn request(body: &[u8]) -> Result<Configure, Failure> {
@@ -61,6 +88,7 @@ fn request(body: &[u8]) -> Result<Configure, Failure> {
         Some(_) => return Err(Refused::Invalid("mode must be merge or replace".into()).into()),
     };
     name("queue", Some(queue))?;
+    check_free("queue", queue)?;
     let mut options = request.rest;
     match request.options {
         Field::Absent => {}
@@ -136,6 +164,7 @@ mod tests {
             (r#"{"queue":"q","options":{"task":"\u0000"}}"#, "options.task must not contain NUL"),
             (r#"{"queue":"q","mode":"x"}"#, "mode must be merge or replace"),
             (r#"{"queue":"a\u0000"}"#, "queue must not contain NUL"),
+            (r#"{"queue":"__system_x"}"#, "queue must not begin with __system_, which is the server's own"),
         ] {
             assert_eq!(request(body.as_bytes()).unwrap_err().error, complaint);
         }

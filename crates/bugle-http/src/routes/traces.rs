@@ -29,7 +29,10 @@ use crate::routes::pop::bad_path;
 const MAX_DATA: usize = 256 << 10;
 /// Most names of a trace.
 const MAX_NAMES: usize = 100;
-const MAX_LIMIT: usize = 1000;
+/// Traces by name, and names, unless the request says how many.
+pub(crate) const BY_NAME_LIMIT: usize = 100;
+pub(crate) const NAMES_LIMIT: usize = 50;
+pub(crate) const MAX_LIMIT: usize = 1000;
 
 pub(crate) async fn record(State(app): State<Arc<App>>, body: Body) -> Result<Response, Failure> {
     let body = body::read(body, &app.config).await?;
@@ -63,7 +66,7 @@ pub(crate) async fn by_name(
 ) -> Result<Response, Failure> {
     let Path(name) = path.map_err(|e| bad_path(&e))?;
     check_name("traceName", &name)?;
-    let page = page(&Query::read(query.as_deref())?, 100, MAX_LIMIT)?;
+    let page = page(&Query::read(query.as_deref())?, BY_NAME_LIMIT, MAX_LIMIT)?;
     let (views, total) = app.broker.traces_named(name, page).await?;
     let traces = views.iter().map(|view| NamedTrace {
         trace: entry(&view.trace),
@@ -81,7 +84,7 @@ pub(crate) async fn names(
     State(app): State<Arc<App>>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Failure> {
-    let page = page(&Query::read(query.as_deref())?, 50, MAX_LIMIT)?;
+    let page = page(&Query::read(query.as_deref())?, NAMES_LIMIT, MAX_LIMIT)?;
     let (names, total) = app.broker.trace_names(page).await?;
     let trace_names = names.iter().map(|name| TraceNameEntry {
         trace_name: &name.name,

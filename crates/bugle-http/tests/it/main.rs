@@ -9,6 +9,8 @@ mod logs;
 #[cfg(test)]
 mod metrics;
 #[cfg(test)]
+mod openapi;
+#[cfg(test)]
 mod requests;
 #[cfg(test)]
 mod serve;

@@ -7,7 +7,8 @@ use uuid::Uuid;
 
 use super::fixture::{Fixture, MANY, at, new_queue, unique, up};
 use crate::{
-    Enforced, Engine, GroupRecord, PutQueue, Queue, QueueId, QueueOptions, Snapshot, Start, Timestamp,
+    Enforced, Engine, GroupRecord, PutQueue, PutSwitches, Queue, QueueId, QueueOptions, Snapshot, Start,
+    Switches, Timestamp,
 };
 
 async fn snapshot(engine: &dyn Engine) -> Snapshot {
@@ -175,6 +176,54 @@ pub async fn the_snapshot_version_follows_changes(engine: Arc<dyn Engine>) {
         }
     }
     panic!("a snapshot was always given");
+}
+
+/// All switches are off in a new store; a change is seen in the next snapshot, which has a greater version, and leaves alone
+/// what it does not name.
+pub async fn switches_are_off_until_put(engine: Arc<dyn Engine>) {
+    let first = snapshot(&*engine).await;
+    assert_eq!(first.switches, Switches::default());
+    let on = PutSwitches { push_maintenance: Some(true), pop_maintenance: None };
+    let also = PutSwitches { push_maintenance: None, pop_maintenance: Some(true) };
+    let off = PutSwitches { push_maintenance: Some(false), pop_maintenance: None };
+    let mut known = first.version;
+    for (change, push_maintenance, pop_maintenance) in
+        [(on, true, false), (also, true, true), (off, false, true), (PutSwitches::default(), false, true)]
+    {
+        let wanted = Switches { push_maintenance, pop_maintenance };
+        assert_eq!(up(engine.put_switches(change).await), wanted);
+        if change != PutSwitches::default() {
+            let next = up(engine.snapshot(Some(known)).await).expect("something changed");
+            assert!(next.version > known);
+            assert_eq!(next.switches, wanted);
+            known = next.version;
+        }
+    }
+    let queue = new_queue(&unique("beside"));
+    up(engine.put_queue(queue).await);
+    let last = snapshot(&*engine).await.switches;
+    assert_eq!(
+        last,
+        Switches { push_maintenance: false, pop_maintenance: true },
+        "other changes leave them alone"
+    );
+}
+
+/// Two who put different switches at the same time do not undo each other's.
+pub async fn switches_put_together_are_all_kept(engine: Arc<dyn Engine>) {
+    for round in 0..10 {
+        let on = round % 2 == 0;
+        let put = |change| {
+            let engine = engine.clone();
+            tokio::spawn(async move { up(engine.put_switches(change).await) })
+        };
+        let push = put(PutSwitches { push_maintenance: Some(on), pop_maintenance: None });
+        let pop = put(PutSwitches { push_maintenance: None, pop_maintenance: Some(on) });
+        assert_eq!(push.await.expect("put").push_maintenance, on);
+        assert_eq!(pop.await.expect("put").pop_maintenance, on);
+        let now = snapshot(&*engine).await.switches;
+        assert_eq!(now, Switches { push_maintenance: on, pop_maintenance: on });
+    }
 }
 
 /// Of many who create one name at the same time one wins, and all learn who.

@@ -60,7 +60,7 @@ pub async fn a_trimmed_front_is_gone(engine: Arc<dyn Engine>) {
     f.trim_one(lane, 2).await;
     assert_eq!(bases(&f.read_one(lane, 0, 6, usize::MAX).await), [2, 4]);
     assert_eq!(bases(&f.read_one(lane, 0, 6, 0).await), [2]);
-    assert_eq!(bases(&f.read_one(lane, 0, 2, usize::MAX).await), []);
+    assert!(bases(&f.read_one(lane, 0, 2, usize::MAX).await).is_empty());
     // The segment that was cut in the middle is still one record.
     f.trim_one(lane, 3).await;
     assert_eq!(bases(&f.read_one(lane, 0, 6, usize::MAX).await), [2, 4]);

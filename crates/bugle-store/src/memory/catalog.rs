@@ -7,8 +7,8 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use crate::catalog::{
-    DeadLetterFilter, Expire, GroupRecord, LaneError, NewLane, Page, PutQueue, Queue, Snapshot, Trace,
-    TraceFilter, TraceName,
+    DeadLetterFilter, Expire, GroupRecord, LaneError, NewLane, Page, PutQueue, PutSwitches, Queue, Snapshot,
+    Switches, Trace, TraceFilter, TraceName,
 };
 use crate::change::DeadLetter;
 use crate::lane::Lane;
@@ -29,9 +29,16 @@ impl State {
     fn snapshot(&self, known: Option<u64>) -> Option<Snapshot> {
         (known != Some(self.version)).then(|| Snapshot {
             version: self.version,
+            switches: self.switches,
             queues: self.queues.values().cloned().collect(),
             groups: self.groups.values().cloned().collect(),
         })
+    }
+
+    fn put_switches(&mut self, change: PutSwitches) -> Switches {
+        self.version += 1;
+        self.switches = change.apply(self.switches);
+        self.switches
     }
 
     fn put_queue(&mut self, queue: Queue) -> PutQueue {
@@ -250,6 +257,10 @@ impl Catalog for MemoryStore {
 
     fn snapshot(&self, known: Option<u64>) -> Answer<'_, Option<Snapshot>> {
         self.answer(move |state| state.snapshot(known))
+    }
+
+    fn put_switches(&self, change: PutSwitches) -> Answer<'_, Switches> {
+        self.answer(move |state| state.put_switches(change))
     }
 
     fn put_queue(&self, queue: Queue) -> Answer<'_, PutQueue> {

@@ -14,7 +14,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use parking_lot::Mutex;
 use uuid::Uuid;
 
-use crate::catalog::{GroupRecord, Queue, Trace};
+use crate::catalog::{GroupRecord, Queue, Switches, Trace};
 use crate::change::DeadLetter;
 use crate::cursor::Cursor;
 use crate::name::{Group, LaneId, QueueId};
@@ -36,8 +36,9 @@ pub struct MemoryStore {
 /// Everything that is stored. Ordered maps, because several answers are ordered by id.
 #[derive(Default)]
 struct State {
-    /// Grows with every change of a queue or group.
+    /// Grows with every change of a queue, a group or a switch.
     version: u64,
+    switches: Switches,
     queues: BTreeMap<QueueId, Queue>,
     groups: BTreeMap<(QueueId, Group), GroupRecord>,
     lanes: BTreeMap<LaneId, Log>,

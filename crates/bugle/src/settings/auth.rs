@@ -186,7 +186,7 @@ pub(super) fn defaults() -> Raw {
         jwt_role_read_write: name(Role::ReadWrite),
         jwt_role_write_only: name(Role::WriteOnly),
         jwt_role_read_only: name(Role::ReadOnly),
-        public_paths: Some("/,/health,/health/,/metrics,/metrics/".into()),
+        public_paths: Some(bugle_http::PUBLIC_PATHS.join(",")),
         access_log: Some(false),
         ..Raw::default()
     }

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 use bugle_broker::{BrokerConfig, EncryptionKey};
 use bugle_http::{HttpConfig, ServeConfig};
 use bugle_pg::PoolOptions;
+use bugle_spool::SpoolOptions;
 
 use super::amount::{Range, Size, Span};
 use super::auth::{self, AuthSettings};
@@ -24,6 +25,8 @@ pub(crate) struct Settings {
     pub(crate) auth: AuthSettings,
     /// Where messages are kept.
     pub(crate) store: StoreSettings,
+    /// Where pushes go during maintenance.
+    pub(crate) spool: SpoolOptions,
     /// How other servers are told and heard.
     pub(crate) waking: WakingSettings,
     /// Time between not being ready and not accepting.
@@ -90,6 +93,7 @@ fn defaults() -> Raw {
         insecure: Some(false),
         store: Some("embedded".into()),
         data_dir: Some("./bugle-data".into()),
+        max_spool: Some(Size(1 << 30)),
         log_format: Some(LogFormat::Text),
         log_level: Some("info".into()),
         max_body: Some(Size(http.max_body)),
@@ -125,6 +129,8 @@ fn broker_defaults(broker: &BrokerConfig) -> Raw {
         dead_letter_retention: Some(Span(broker.dead_letter_retention)),
         trace_retention: Some(Span(broker.trace_retention)),
         partition_retention: Some(Span(broker.lane_retention)),
+        metrics_retention: Some(Span(broker.metrics_retention)),
+        metrics_interval: Some(Span(broker.metrics_interval)),
         max_queued: Some(broker.max_queued),
         calls_in_flight: Some(Range(broker.calls_in_flight.0, broker.calls_in_flight.1)),
         priority_dispatch: Some(broker.priority_dispatch),
@@ -181,6 +187,7 @@ impl Settings {
                 ..ServeConfig::default()
             },
             broker: broker(&raw)?,
+            spool: spool(&raw, &store)?,
             store,
             listen: get(raw.listen, "listen")?,
             insecure: get(raw.insecure, "insecure")?,
@@ -222,6 +229,16 @@ fn store(raw: &Raw) -> Result<StoreSettings> {
     })
 }
 
+fn spool(raw: &Raw, store: &StoreSettings) -> Result<SpoolOptions> {
+    let own = match store {
+        StoreSettings::Embedded { dir } => dir.join("spool"),
+        StoreSettings::Postgres { .. } => "./bugle-spool".into(),
+    };
+    let max = positive(raw.max_spool.map(|size| size.0), "max-spool")?;
+    let options = SpoolOptions::new(raw.spool_dir.clone().unwrap_or(own));
+    Ok(SpoolOptions { max_bytes: max as u64, ..options })
+}
+
 fn broker(raw: &Raw) -> Result<BrokerConfig> {
     let Range(least, most) = get(raw.calls_in_flight, "calls-in-flight")?;
     Ok(BrokerConfig {
@@ -248,8 +265,18 @@ fn broker(raw: &Raw) -> Result<BrokerConfig> {
         dead_letter_retention: get(raw.dead_letter_retention, "dead-letter-retention")?.0,
         trace_retention: get(raw.trace_retention, "trace-retention")?.0,
         lane_retention: get(raw.partition_retention, "partition-retention")?.0,
+        metrics_retention: get(raw.metrics_retention, "metrics-retention")?.0,
+        metrics_interval: lasting(raw.metrics_interval, "metrics-interval")?,
+        hostname: hostname(),
+        vitals: bugle_http::vitals,
         encryption_keys: raw.encryption_key.as_deref().map(keys).transpose()?.unwrap_or_default(),
     })
+}
+
+/// What the machine calls itself.
+pub(crate) fn hostname() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    Some(host.trim()).filter(|host| !host.is_empty()).unwrap_or("bugle").to_owned()
 }
 
 /// The protocol's rule: `new` and `new-only` mean new, everything else means all.
@@ -328,6 +355,22 @@ mod tests {
         );
         assert!(
             problem(Raw { store: Some("mysql://x".into()), ..Raw::default() }).starts_with("store must be")
+        );
+    }
+
+    #[test]
+    fn the_spool_lies_beside_the_embedded_store_unless_told_otherwise() {
+        let dir = |raw| Settings::check(raw).unwrap().spool.dir;
+        let data_dir = Some("/d".into());
+        assert_eq!(dir(Raw { data_dir, ..Raw::default() }), PathBuf::from("/d/spool"));
+        let store = Some("postgres://x".into());
+        assert_eq!(dir(Raw { store: store.clone(), ..Raw::default() }), PathBuf::from("./bugle-spool"));
+        let spool_dir = Some("/s".into());
+        assert_eq!(dir(Raw { store, spool_dir: spool_dir.clone(), ..Raw::default() }), PathBuf::from("/s"));
+        assert_eq!(dir(Raw { spool_dir, ..Raw::default() }), PathBuf::from("/s"));
+        assert_eq!(
+            problem(Raw { max_spool: Some(Size(0)), ..Raw::default() }),
+            "max-spool must be at least 1"
         );
     }
 

@@ -45,7 +45,6 @@ const WITHOUT_EFFECT: &[&str] = &[
     "QUEEN_*",
     "RETENTION_BATCH_SIZE",
     "PARTITION_CLEANUP_DAYS",
-    "METRICS_RETENTION_DAYS",
     "EVICTION_BATCH_SIZE",
     "METRICS_SAMPLE_INTERVAL_MS",
     "METRICS_AGGREGATE_INTERVAL_S",
@@ -77,6 +76,7 @@ pub(crate) fn read(env: Env<'_>) -> Result<Raw> {
         pop_wait_max: millis(env, "POP_WAIT_MAX_INTERVAL_MS")?,
         retention_interval: millis(env, "RETENTION_INTERVAL")?,
         eviction_interval: millis(env, "EVICTION_INTERVAL")?,
+        metrics_retention: number(env, "METRICS_RETENTION_DAYS")?.map(days),
         encryption_key: env("QUEEN_ENCRYPTION_KEY"),
         ..tokens(env)?
     })
@@ -147,6 +147,10 @@ fn number<T: std::str::FromStr>(env: Env<'_>, name: &str) -> Result<Option<T>> {
     text.trim().parse().map(Some).map_err(|_| anyhow!("{name} cannot be read"))
 }
 
+fn days(days: u32) -> Span {
+    Span(Duration::from_secs(u64::from(days) * 86_400))
+}
+
 fn millis(env: Env<'_>, name: &str) -> Result<Option<Span>> {
     Ok(number(env, name)?.map(|ms| Span(Duration::from_millis(ms))))
 }
@@ -161,6 +165,7 @@ mod tests {
             "DEFAULT_TIMEOUT" => Some("5000".into()),
             "RETENTION_INTERVAL" => Some("2000".into()),
             "DEFAULT_BATCH_SIZE" => Some("7".into()),
+            "METRICS_RETENTION_DAYS" => Some("90".into()),
             "POP_WAIT_BACKOFF_MULTIPLIER" => Some("2.5".into()),
             _ => None,
         };
@@ -168,6 +173,7 @@ mod tests {
         assert_eq!(raw.default_timeout, Some(Span(Duration::from_secs(5))));
         assert_eq!(raw.retention_interval, Some(Span(Duration::from_secs(2))));
         assert_eq!((raw.default_batch, raw.pop_wait_multiplier), (Some(7), Some(2.5)));
+        assert_eq!(raw.metrics_retention, Some(Span(Duration::from_secs(90 * 86_400))));
         let error = read(&|name| (name == "EVICTION_INTERVAL").then(|| "soon".into())).unwrap_err();
         assert_eq!(error.to_string(), "EVICTION_INTERVAL cannot be read");
     }

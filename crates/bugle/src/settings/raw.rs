@@ -75,6 +75,14 @@ raw! {
     /// Data directory of the embedded store [default: ./bugle-data]
     #[arg(value_name = "DIR")]
     data_dir: PathBuf, "BUGLE_DATA_DIR";
+    /// Directory for pushes that come during maintenance [default: spool in --data-dir, or ./bugle-spool on PostgreSQL]
+    ///
+    /// Made when it is first needed. Each server needs one of its own, on a disk that survives the server.
+    #[arg(value_name = "DIR")]
+    spool_dir: PathBuf, "BUGLE_SPOOL_DIR";
+    /// Most bytes in it; more pushes are told to come back later [default: 1GiB]
+    #[arg(value_name = "SIZE")]
+    max_spool: Size, "BUGLE_MAX_SPOOL";
     /// Keys for queues with encryptionEnabled: 64 hex digits, or id:hex,id2:hex2; the first encrypts, all decrypt
     ///
     /// Better given by BUGLE_ENCRYPTION_KEY or a file than as a flag, which other users of the machine can see.
@@ -149,7 +157,7 @@ raw! {
     /// What they call those who may only look [default: read-only]
     #[arg(help_heading = "Security", value_name = "NAME")]
     jwt_role_read_only: String, "BUGLE_JWT_ROLE_READ_ONLY";
-    /// Paths that need no credentials, prefixes if they end with / [default: /,/health,/health/,/metrics,/metrics/]
+    /// Paths that need no credentials, prefixes if they end with / [default: /,/health,/health/,/metrics,/metrics/,/docs,/openapi.json]
     #[arg(help_heading = "Security", value_name = "PATH,…")]
     public_paths: String, "BUGLE_PUBLIC_PATHS";
     /// Certificate chain (PEM); with --tls-key, connections are encrypted
@@ -246,6 +254,12 @@ raw! {
     /// Idle time after which empty partitions go; 0 keeps them [default: 30d]
     #[arg(help_heading = "Retention", value_name = "DURATION")]
     partition_retention: Span, "BUGLE_PARTITION_RETENTION";
+    /// Age at which the history of traffic (/api/v1/status, /api/v1/analytics) goes; 0 keeps it [default: 7d]
+    #[arg(help_heading = "Retention", value_name = "DURATION")]
+    metrics_retention: Span, "BUGLE_METRICS_RETENTION";
+    /// How often traffic is written into the history, if there was any [default: 1m]
+    #[arg(hide = true, value_name = "DURATION")]
+    metrics_interval: Span, "BUGLE_METRICS_INTERVAL";
 
     /// Schema for the tables [default: bugle]
     #[arg(help_heading = "PostgreSQL", value_name = "NAME")]

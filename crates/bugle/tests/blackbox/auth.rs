@@ -24,7 +24,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::common::{On, command, until_true};
+use crate::common::{On, command, contract, until_true};
 
 const SECRET: &str = "a-secret-of-thirty-two-bytes-or-more";
 const KEYS: &str = "ops:admin:admin-admin-admin\neye:read-only:read-read-read-read\n";
@@ -58,6 +58,7 @@ where
     let (parts, body) = sender.send_request(request).await.unwrap().into_parts();
     let body = body.collect().await.unwrap().to_bytes();
     connection.abort();
+    contract::check(method, path, parts.status.as_u16(), &parts.headers, &body);
     (parts.status.as_u16(), parts.headers, body)
 }
 

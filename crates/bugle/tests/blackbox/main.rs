@@ -11,9 +11,25 @@ mod bad_input;
 #[cfg(test)]
 mod basics;
 #[cfg(test)]
+mod batches;
+#[cfg(test)]
 mod bytes;
 #[cfg(test)]
+mod clearing;
+#[cfg(test)]
+mod client_admin;
+#[cfg(test)]
+mod client_consumers;
+#[cfg(test)]
+mod client_examples;
+#[cfg(test)]
+mod client_pushes;
+#[cfg(test)]
+mod client_servers;
+#[cfg(test)]
 mod command;
+#[cfg(test)]
+mod contract;
 #[cfg(test)]
 mod dead_letters;
 #[cfg(test)]
@@ -25,11 +41,17 @@ mod fairness;
 #[cfg(test)]
 mod groups;
 #[cfg(test)]
+mod history;
+#[cfg(test)]
 mod lanes;
 #[cfg(test)]
 mod leases;
 #[cfg(test)]
 mod lifecycle;
+#[cfg(test)]
+mod maintenance;
+#[cfg(test)]
+mod maintenance_servers;
 #[cfg(test)]
 mod messages;
 #[cfg(test)]

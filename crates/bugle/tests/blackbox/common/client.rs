@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep};
 
-use super::PATIENCE;
+use super::{PATIENCE, contract};
 
 /// Sends each request on a connection of its own.
 #[derive(Clone)]
@@ -73,7 +73,7 @@ impl Client {
         }));
         let request = Request::builder().method(method).uri(path).header("host", "localhost");
         let response = sender.send_request(request.body(Full::new(body.into())).unwrap()).await?;
-        let answer = read(response).await?;
+        let answer = read(method, path, response).await?;
         drop(connection);
         Ok(answer)
     }
@@ -170,7 +170,7 @@ impl Line {
     pub(crate) async fn send(&self, method: &str, path: &str, body: impl Into<Bytes>) -> Answer {
         let request = Request::builder().method(method).uri(format!("http://localhost{path}"));
         let request = request.body(Full::new(body.into())).unwrap();
-        read(self.sender.clone().send_request(request).await.unwrap()).await.unwrap()
+        read(method, path, self.sender.clone().send_request(request).await.unwrap()).await.unwrap()
     }
 
     /// Pop what stands behind `/api/v1/pop`.
@@ -187,9 +187,11 @@ impl Line {
     }
 }
 
-async fn read(response: Response<Incoming>) -> Result<Answer, hyper::Error> {
+/// Read an answer whole, and see that it is one that is described.
+async fn read(method: &str, path: &str, response: Response<Incoming>) -> Result<Answer, hyper::Error> {
     let (parts, body) = response.into_parts();
     let body = body.collect().await?.to_bytes();
+    contract::check(method, path, parts.status.as_u16(), &parts.headers, &body);
     Ok(Answer { status: parts.status.as_u16(), headers: parts.headers, body })
 }
 

@@ -1,6 +1,8 @@
 //! Starts the server on an engine and talks to it.
 
+mod answer_eater;
 mod client;
+pub(crate) mod contract;
 mod datagrams;
 mod metrics;
 mod own_postgres;
@@ -13,6 +15,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
+pub(crate) use answer_eater::AnswerEater;
 pub(crate) use client::{Answer, Client, Line, ids};
 pub(crate) use datagrams::{DatagramProxy, free_udp};
 pub(crate) use metrics::Metrics;

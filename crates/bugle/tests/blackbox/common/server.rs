@@ -55,6 +55,11 @@ impl On {
         &self.schema
     }
 
+    /// Where servers run, and keep what they keep on disk.
+    pub(crate) fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
     /// The data directory, on the embedded engine.
     pub(crate) fn data_dir(&self) -> Option<std::path::PathBuf> {
         self.embedded.then(|| self.dir.path().join("data"))

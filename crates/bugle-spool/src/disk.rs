@@ -1,0 +1,146 @@
+//! The only file that touches files: one flat directory behind a narrow trait, so that tests can put a disk under the spool
+//! that loses power, tears writes and fails.
+
+use std::any::Any;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rustix::fs::{FlockOperation, flock};
+
+/// One flat directory of files.
+pub trait Disk: Send + Sync {
+    /// Whether the directory is there.
+    fn exists(&self) -> bool;
+    /// Make the directory itself exist, durably.
+    fn prepare(&self) -> io::Result<()>;
+    /// Take the exclusive lock; it is held until the answer is dropped. `WouldBlock` = held by another.
+    fn lock(&self, name: &str) -> io::Result<Box<dyn Any + Send + Sync>>;
+    /// Names of all files.
+    fn list(&self) -> io::Result<Vec<String>>;
+    /// Open an existing file for reading and writing.
+    fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>>;
+    /// Create an empty file, replacing any.
+    fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>>;
+    /// Remove a file. Durable only after [`Disk::sync_dir`].
+    fn remove(&self, name: &str) -> io::Result<()>;
+    /// Make creations and removals durable.
+    fn sync_dir(&self) -> io::Result<()>;
+    /// How the directory is called in messages.
+    fn describe(&self) -> String;
+}
+
+/// One open file.
+pub trait DiskFile: Send + Sync {
+    /// Read at a position; fewer bytes than asked means the end of the file.
+    fn read_at(&self, into: &mut [u8], position: u64) -> io::Result<usize>;
+    /// Write all bytes at a position, extending the file if needed.
+    fn write_at(&self, bytes: &[u8], position: u64) -> io::Result<()>;
+    /// Make what was written durable.
+    fn sync(&self) -> io::Result<()>;
+    /// Length in bytes.
+    fn size(&self) -> io::Result<u64>;
+}
+
+/// A directory of the operating system.
+pub(crate) struct OsDisk {
+    dir: PathBuf,
+}
+
+impl OsDisk {
+    pub(crate) fn new(dir: PathBuf) -> Self {
+        Self { dir }
+    }
+}
+
+impl Disk for OsDisk {
+    fn exists(&self) -> bool {
+        self.dir.is_dir()
+    }
+
+    fn prepare(&self) -> io::Result<()> {
+        if self.exists() {
+            return Ok(());
+        }
+        fs::create_dir(&self.dir)?;
+        // Without this the whole directory may be gone after a power cut.
+        match fs::canonicalize(&self.dir)?.parent() {
+            Some(parent) => File::open(parent)?.sync_all(),
+            None => Ok(()),
+        }
+    }
+
+    fn lock(&self, name: &str) -> io::Result<Box<dyn Any + Send + Sync>> {
+        let path = self.dir.join(name);
+        let file = OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(io::Error::from)?;
+        Ok(Box::new(file))
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.dir)? {
+            if let Ok(name) = entry?.file_name().into_string() {
+                names.push(name);
+            }
+        }
+        Ok(names)
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        Ok(Arc::new(OsFile(OpenOptions::new().read(true).write(true).open(self.dir.join(name))?)))
+    }
+
+    fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(true);
+        Ok(Arc::new(OsFile(options.open(self.dir.join(name))?)))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        fs::remove_file(self.dir.join(name))
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        File::open(&self.dir)?.sync_all()
+    }
+
+    fn describe(&self) -> String {
+        self.dir.display().to_string()
+    }
+}
+
+struct OsFile(File);
+
+impl DiskFile for OsFile {
+    fn read_at(&self, mut into: &mut [u8], mut position: u64) -> io::Result<usize> {
+        let mut total = 0;
+        while !into.is_empty() {
+            match self.0.read_at(into, position) {
+                Ok(0) => break,
+                Ok(n) => {
+                    total += n;
+                    position += n as u64;
+                    into = &mut into[n..];
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(total)
+    }
+
+    fn write_at(&self, bytes: &[u8], position: u64) -> io::Result<()> {
+        self.0.write_all_at(bytes, position)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+}

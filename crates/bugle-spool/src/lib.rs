@@ -1,0 +1,167 @@
+//! The spool on disk: what a server keeps in a directory of its own while pushes must not reach the store.
+//!
+//! Puts that wait together are one group: written by one write, made durable by one fsync, then answered. Groups are read in
+//! order, checked by their checksums, and a small file says up to where they are done with. The directory is made by the first
+//! put: a server that never needs it has none. `docs/format.md` describes the files.
+//!
+//! Modules in reading order; each uses only those above it.
+
+mod book;
+mod disk;
+mod format;
+mod recovery;
+mod shelf;
+mod writer;
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bugle_store::{Spool, SpoolAnswer, SpoolBatch, SpoolError, SpoolState, Spooled};
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+pub use disk::{Disk, DiskFile};
+pub use recovery::OpenError;
+
+use book::Book;
+use disk::OsDisk;
+use shelf::Shelf;
+use writer::{Put, Writer};
+
+/// Settings of a spool.
+#[derive(Clone, Debug)]
+pub struct SpoolOptions {
+    /// The directory.
+    pub dir: PathBuf,
+    /// Most bytes of records; more are refused.
+    pub max_bytes: u64,
+    /// Size at which a file is not added to any more.
+    pub file_bytes: u64,
+    /// Bytes at which a group takes no further puts along.
+    pub group_bytes: u64,
+}
+
+impl SpoolOptions {
+    /// The defaults, in this directory.
+    pub fn new(dir: impl Into<PathBuf>) -> Self {
+        Self { dir: dir.into(), max_bytes: 1 << 30, file_bytes: 64 << 20, group_bytes: 4 << 20 }
+    }
+}
+
+/// See the module.
+pub struct FileSpool {
+    shared: Arc<Shared>,
+    /// Started by the first put.
+    writer: Mutex<Option<Writer>>,
+}
+
+/// What the callers and the writer's thread share. The shelf's lock may be held while the book's is taken.
+pub(crate) struct Shared {
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) options: SpoolOptions,
+    pub(crate) book: Mutex<Book>,
+    /// `None` until the directory is needed.
+    pub(crate) shelf: Mutex<Option<Shelf>>,
+}
+
+impl FileSpool {
+    /// Open the directory if there is one. Reads all that is in it.
+    pub fn open(options: SpoolOptions) -> Result<Arc<Self>, OpenError> {
+        Self::open_on(Arc::new(OsDisk::new(options.dir.clone())), options)
+    }
+
+    /// Open on another disk than the operating system's (`options.dir` is not looked at).
+    pub fn open_on(disk: Arc<dyn Disk>, options: SpoolOptions) -> Result<Arc<Self>, OpenError> {
+        let exists = disk.exists();
+        let shared = Arc::new(Shared { disk, options, book: Mutex::default(), shelf: Mutex::default() });
+        if exists {
+            shared.open_shelf(&mut shared.shelf.lock())?;
+        }
+        Ok(Arc::new(Self { shared, writer: Mutex::default() }))
+    }
+
+    /// Do something with the files on a thread that may wait for the disk.
+    async fn with_shelf<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Shared, &mut Shelf) -> io::Result<T> + Send + 'static,
+    ) -> Result<Option<T>, SpoolError> {
+        let shared = self.shared.clone();
+        let task = tokio::task::spawn_blocking(move || {
+            let mut shelf = shared.shelf.lock();
+            let Some(shelf) = shelf.as_mut() else { return Ok(None) };
+            work(&shared, shelf).map(Some).map_err(|e| {
+                let text = format!("{}: {e}", shared.disk.describe());
+                shared.book.lock().failed = Some(text.clone());
+                SpoolError::Failed(text)
+            })
+        });
+        task.await.unwrap_or_else(|e| Err(SpoolError::Failed(e.to_string())))
+    }
+}
+
+impl Shared {
+    /// Open the directory, made if it is not there.
+    pub(crate) fn open_shelf(&self, shelf: &mut Option<Shelf>) -> Result<(), OpenError> {
+        if shelf.is_none() {
+            let (found, counts) = recovery::open(&*self.disk)?;
+            self.book.lock().counts.join(counts);
+            *shelf = Some(found);
+        }
+        Ok(())
+    }
+}
+
+impl Spool for FileSpool {
+    fn put(&self, records: Vec<Spooled>) -> SpoolAnswer<'_, ()> {
+        let (reply, answer) = oneshot::channel();
+        let sent = self.send(Put { records, reply });
+        Box::pin(async move {
+            sent?;
+            answer.await.unwrap_or_else(|_| Err(SpoolError::Failed("the writer has stopped".into())))
+        })
+    }
+
+    fn front(&self, max_bytes: usize) -> SpoolAnswer<'_, SpoolBatch> {
+        Box::pin(async move {
+            let batch = self.with_shelf(move |shared, shelf| {
+                let records = shelf.read(max_bytes)?;
+                let mut book = shared.book.lock();
+                if !book.poisoned {
+                    book.failed = None;
+                }
+                let last = book.counts.records == records.len() as u64;
+                Ok(SpoolBatch { end: shelf.taken.map_or(0, |place| place.seq), last, records })
+            });
+            Ok(batch.await?.unwrap_or(SpoolBatch { last: true, ..SpoolBatch::default() }))
+        })
+    }
+
+    fn done(&self, batch: SpoolBatch) -> SpoolAnswer<'_, ()> {
+        Box::pin(async move {
+            let done = self.with_shelf(move |shared, shelf| {
+                if shelf.taken.map(|place| place.seq) != Some(batch.end) {
+                    return Err(io::Error::other("another batch was taken since"));
+                }
+                shelf.done(&*shared.disk)?;
+                shared.book.lock().counts.take(&batch.records);
+                Ok(())
+            });
+            done.await.map(drop)
+        })
+    }
+
+    fn holds(&self, lane: u64) -> bool {
+        self.shared.book.lock().counts.holds(lane)
+    }
+
+    fn state(&self) -> SpoolState {
+        let book = self.shared.book.lock();
+        SpoolState {
+            records: book.counts.records,
+            bytes: book.counts.bytes,
+            max_bytes: self.shared.options.max_bytes,
+            failed: book.failed.clone(),
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! A disk that fails, and a spool's records in short form.
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
+
+pub(crate) mod disk;
+
+use std::sync::Arc;
+
+use bugle_spool::{FileSpool, OpenError, SpoolOptions};
+use bugle_store::{Spool, Spooled};
+
+use disk::MemDisk;
+
+/// Small files, so that there are many.
+pub(crate) fn open(disk: &MemDisk) -> Result<Arc<FileSpool>, OpenError> {
+    let options = SpoolOptions { file_bytes: 300, group_bytes: 200, ..SpoolOptions::new("unused") };
+    FileSpool::open_on(Arc::new(disk.clone()), options)
+}
+
+/// The record of this number.
+pub(crate) fn record(number: u64) -> Spooled {
+    Spooled { lane: number % 5, body: format!("record {number}").into_bytes().into() }
+}
+
+/// The number of a record.
+pub(crate) fn number(record: &Spooled) -> u64 {
+    let text = std::str::from_utf8(&record.body).unwrap();
+    text.strip_prefix("record ").unwrap().parse().unwrap()
+}
+
+/// Take everything out, in order.
+pub(crate) async fn drain(spool: &FileSpool) -> Vec<u64> {
+    let mut out = Vec::new();
+    loop {
+        let batch = spool.front(100).await.unwrap();
+        if batch.records.is_empty() {
+            return out;
+        }
+        out.extend(batch.records.iter().map(number));
+        spool.done(batch).await.unwrap();
+    }
+}
