@@ -94,6 +94,15 @@ impl Inner {
             self.answer_waiting();
         }
         self.spool_changed();
+        self.floor.changed();
+    }
+
+    /// The switches as they are in the store, unless it takes long to tell.
+    pub(crate) async fn latest_switches(self: &Arc<Self>) -> Switches {
+        if !self.engine.exclusive() {
+            let _ = tokio::time::timeout(self.config.floor.max, self.refresh_catalog()).await;
+        }
+        self.board.now()
     }
 
     /// Whether nobody may wait for messages here now.

@@ -1,7 +1,7 @@
 //! The floor under all hints: one look into the store for all waiting pops together, so that a hint that was lost, or
 //! never sent, costs time and nothing else.
 //!
-//! It runs only where others write to the store too, and only while somebody waits. Its interval is [`Pace`]'s. One call
+//! It runs only where others write to the store too, and only while somebody waits or pushes are in maintenance. Its interval is [`Pace`]'s. One call
 //! tells which lanes were written since the last one, how the lanes are that were held or hidden, and whether queues
 //! changed. That is also the check whether anything is pending before anybody claims.
 
@@ -83,7 +83,8 @@ impl Inner {
         let mut last = Instant::now();
         loop {
             let nudged = self.floor.nudge.notified();
-            let waits = self.waiters.load(Ordering::Acquire) > 0;
+            // Whoever has messages in the spool waits too: for the end of maintenance.
+            let waits = self.waiters.load(Ordering::Acquire) > 0 || self.board.detours();
             if waits && self.floor.now.swap(false, Ordering::AcqRel) {
                 last = Instant::now();
                 self.look_for_all().await;

@@ -23,6 +23,11 @@ impl Broker {
         self.0.switch(change).await
     }
 
+    /// The switches as they are in the store now; if it does not answer soon, as this server follows them.
+    pub async fn latest_switches(&self) -> Switches {
+        self.0.latest_switches().await
+    }
+
     /// The switches as this server follows them.
     pub fn switches(&self) -> Switches {
         self.0.board.now()

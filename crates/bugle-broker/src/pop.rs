@@ -15,6 +15,7 @@ mod pause;
 mod plan;
 mod serve;
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -52,8 +53,8 @@ pub(crate) struct PopJob {
     pub(crate) came: Instant,
     /// What dispatched it last, and when.
     woken: Option<(WakeSource, Instant)>,
-    /// Since when it lets a batch grow, see [`hold`].
-    held: Option<Instant>,
+    /// It lets a batch grow, see [`hold`]: since when, in milliseconds after it came, plus one. Small, as all of this must be.
+    held: Option<NonZeroU32>,
     /// Channels it waits at.
     interests: Vec<Interest>,
     pub(crate) reply: oneshot::Sender<Result<PopAnswer, Refused>>,

@@ -36,6 +36,9 @@ const SETTLING: Duration = Duration::from_millis(2);
 /// Payloads in the spool are encrypted for this place, not for a lane: its queue may not exist yet.
 const CONTEXT: &[u8] = b"bugle-spool";
 
+/// A record, and what the producer of the item at this position is told of it.
+type Kept = (Spooled, (usize, Pushed));
+
 /// The spool, if the server has one, and how its drain stands.
 pub(crate) struct Spooling {
     pub(crate) spool: Option<Arc<dyn Spool>>,
@@ -57,9 +60,9 @@ impl Spooling {
         self.spool.as_ref().map(|spool| spool.state()).unwrap_or_default()
     }
 
-    /// Wait for the batch that is on its way.
+    /// Wait for the batch that is on its way, but not for a store that is away.
     pub(crate) async fn settled(&self) {
-        drop(self.busy.lock().await);
+        let _ = tokio::time::timeout(LAST_BATCH, self.busy.lock()).await;
     }
 }
 
@@ -144,10 +147,7 @@ impl Inner {
     }
 
     /// What is kept of each item, and what its producer is told. Refuses all if one must be refused.
-    fn spool_records(
-        &self,
-        items: Vec<(usize, PushItem)>,
-    ) -> Result<Vec<(Spooled, (usize, Pushed))>, Refused> {
+    fn spool_records(&self, items: Vec<(usize, PushItem)>) -> Result<Vec<Kept>, Refused> {
         let mut out = Vec::with_capacity(items.len());
         for (position, item) in items {
             let (queue, partition) = (item.queue.clone(), item.partition.clone());

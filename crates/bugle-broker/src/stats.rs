@@ -18,6 +18,10 @@ mod skipped;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::timeout;
 
 use bugle_store::{Group, Queue, QueueId};
 
@@ -32,12 +36,29 @@ use crate::semantics::backlog::spread;
 use behind::Wanted;
 use count::Counted;
 
-/// What is remembered between requests.
-#[derive(Default)]
+/// Requests for numbers that are worked on at the same time; others wait, so that they leave the store to those who push and
+/// pop.
+const AT_A_TIME: usize = 4;
+/// How long they wait.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+
+/// What is remembered between requests, and whose turn it is.
 pub(crate) struct StatsMemory {
+    turns: Semaphore,
     skipped: skipped::Remembered,
     stamps: behind::Stamps,
     rates: rates::Rates,
+}
+
+impl Default for StatsMemory {
+    fn default() -> Self {
+        Self {
+            turns: Semaphore::new(AT_A_TIME),
+            skipped: skipped::Remembered::default(),
+            stamps: behind::Stamps::default(),
+            rates: rates::Rates::default(),
+        }
+    }
 }
 
 /// Part of the partitions of a queue, by name.
@@ -52,6 +73,7 @@ pub struct PartitionPage {
 impl Broker {
     /// Queues and what they hold, newest first.
     pub async fn queue_stats(&self, filter: &QueueFilter) -> Result<Vec<QueueStats>, Refused> {
+        let _turn = self.0.turn().await?;
         let mut queues: Vec<QueueStats> = self.0.count(filter).await?.iter().map(Counted::stats).collect();
         queues.sort_by(|a, b| newest_first(&a.queue, &b.queue));
         Ok(queues)
@@ -59,6 +81,7 @@ impl Broker {
 
     /// One queue with its partitions.
     pub async fn queue_detail(&self, queue: &str, page: PartitionPage) -> Result<QueueDetail, Refused> {
+        let _turn = self.0.turn().await?;
         self.0.queue_detail(queue, page).await
     }
 
@@ -69,6 +92,7 @@ impl Broker {
         group: Option<&Group>,
         page: PartitionPage,
     ) -> Result<Depth, Refused> {
+        let _turn = self.0.turn().await?;
         self.0.depth(queue, group, page).await
     }
 
@@ -78,37 +102,44 @@ impl Broker {
         queue: Option<&Arc<str>>,
         limit: usize,
     ) -> Result<Vec<RankedPartition>, Refused> {
+        let _turn = self.0.turn().await?;
         self.0.ranked_partitions(queue, limit).await
     }
 
     /// Namespaces that queues have, by name.
     pub async fn namespaces(&self) -> Result<Vec<Family>, Refused> {
+        let _turn = self.0.turn().await?;
         Ok(families(&self.0.count(&QueueFilter::default()).await?, |queue| &queue.namespace))
     }
 
     /// Tasks that queues have, by name.
     pub async fn tasks(&self) -> Result<Vec<Family>, Refused> {
+        let _turn = self.0.turn().await?;
         Ok(families(&self.0.count(&QueueFilter::default()).await?, |queue| &queue.task))
     }
 
     /// Sums over some queues. Costs what the tallies cost.
     pub async fn totals(&self, filter: &QueueFilter) -> Result<Totals, Refused> {
+        let _turn = self.0.turn().await?;
         Ok(totals(&self.0.count(filter).await?))
     }
 
     /// Everything at a glance.
     pub async fn overview(&self) -> Result<Overview, Refused> {
+        let _turn = self.0.turn().await?;
         self.0.overview().await
     }
 
     /// All groups on all queues, by group and queue.
     pub async fn group_stats(&self) -> Result<Vec<GroupStats>, Refused> {
+        let _turn = self.0.turn().await?;
         self.0.group_stats().await
     }
 
     /// Partitions whose oldest message that a group is not done with is at least `seconds` old, the oldest first: of
     /// very many those with most such messages.
     pub async fn lagging(&self, seconds: u64, limit: usize) -> Result<Vec<LaggingPartition>, Refused> {
+        let _turn = self.0.turn().await?;
         self.0.lagging(seconds, limit).await
     }
 }
@@ -133,6 +164,14 @@ impl Inner {
             ),
             at: now,
         })
+    }
+
+    /// Wait until few enough others ask for numbers.
+    async fn turn(&self) -> Result<SemaphorePermit<'_>, Refused> {
+        match timeout(LONGEST_WAIT, self.stats.turns.acquire()).await {
+            Ok(Ok(turn)) => Ok(turn),
+            _ => Err(self.busy("too many ask for numbers of queues and groups")),
+        }
     }
 
     /// A queue is gone.

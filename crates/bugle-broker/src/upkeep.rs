@@ -298,6 +298,7 @@ mod tests {
         assert_eq!(broker.0.retain().await.unwrap(), 3);
         assert_eq!(left().await, lanes.len());
         assert_eq!(broker.0.expire().await.unwrap(), 3);
+        assert_eq!(broker.0.meters.queues.of(id).lanes_deleted.get(), 3);
         assert_eq!(left().await, 0);
     }
 }

@@ -147,7 +147,7 @@ impl Shelf {
             None => self.position_file.insert(position_file(disk)?).clone(),
         };
         let generation = self.generation + 1;
-        file.write_at(&slot(generation, place), if generation % 2 == 0 { SECOND_SLOT } else { 0 })?;
+        file.write_at(&slot(generation, place), if generation.is_multiple_of(2) { SECOND_SLOT } else { 0 })?;
         file.sync()?;
         (self.generation, self.position) = (generation, place);
         Ok(())

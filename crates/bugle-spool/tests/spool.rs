@@ -38,7 +38,7 @@ async fn records_come_out_in_the_order_they_were_put_also_after_reopening() {
     assert!(disk.files().iter().all(|(name, _)| !name.ends_with(".log")), "{:?}", disk.files());
     again.put(vec![record(81)]).await.unwrap();
     drop(again);
-    assert_eq!(drain(&*open(&disk).unwrap()).await, [81]);
+    assert_eq!(drain(&open(&disk).unwrap()).await, [81]);
 }
 
 #[tokio::test]
@@ -83,7 +83,7 @@ async fn nothing_is_made_before_it_is_needed() {
     let other = FileSpool::open(SpoolOptions::new(&path));
     assert!(matches!(other, Err(OpenError::Locked(_))), "one process at a time");
     drop(spool);
-    assert_eq!(drain(&*FileSpool::open(SpoolOptions::new(&path)).unwrap()).await, [7]);
+    assert_eq!(drain(&FileSpool::open(SpoolOptions::new(&path)).unwrap()).await, [7]);
 }
 
 #[tokio::test]
@@ -112,7 +112,7 @@ async fn a_full_disk_is_told_and_forgotten_when_there_is_room() {
     spool.put(vec![record(3)]).await.unwrap();
     assert_eq!(spool.state().failed, None);
     drop(spool);
-    assert_eq!(drain(&*open(&disk).unwrap()).await, [1, 3]);
+    assert_eq!(drain(&open(&disk).unwrap()).await, [1, 3]);
 }
 
 #[tokio::test]

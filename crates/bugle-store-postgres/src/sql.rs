@@ -234,4 +234,25 @@ mod tests {
         let plan = kept_plan(sql, "int, uuid[], text[]", "0, '{}', '{}'").await;
         assert!(plan.contains("(bucket = $1) AND (lane_id >= u.lane_id)"), "{plan}");
     }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_kept_look_for_what_changed_goes_by_marks_and_by_key() {
+        let sql = include_str!("../sql/queries/tally_changed.sql");
+        let plan = kept_plan(sql, "int, bigint, bigint", "0, 100, 1").await;
+        for index in
+            ["lanes_recent", "lanes_touched", "cursors_changed", "lane_tallies_pkey", "cursor_tallies_pkey"]
+        {
+            assert!(plan.contains(index), "{index}: {plan}");
+        }
+        assert!(plan.contains("(bucket = $1) AND (lane_id >= u.lane_id)"), "{plan}");
+        assert!(plan.contains("(bucket = $1) AND (lane_id = u.lane_id)"), "{plan}");
+        assert!(!plan.contains("Seq Scan"), "{plan}");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_kept_look_for_letters_goes_by_those_not_counted() {
+        let sql = include_str!("../sql/queries/tally_letters.sql");
+        let plan = kept_plan(sql, "int, bigint", "0, 100").await;
+        assert!(plan.contains("dead_letters_uncounted"), "{plan}");
+    }
 }

@@ -37,7 +37,7 @@ pub struct TransactRequest<'a> {
 #[serde(default, rename_all = "camelCase")]
 #[schemars(extend("oneOf" = [
     {
-        "properties": {"type": {"const": "ack"}, "transactionId": {"minLength": 1}, "partitionId": {"minLength": 1}},
+        "properties": {"type": {"const": "ack"}, "transactionId": {"type": "string", "minLength": 1}, "partitionId": {"type": "string", "minLength": 1}},
         "required": ["type", "transactionId", "partitionId"],
     },
     {

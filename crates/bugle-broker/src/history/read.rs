@@ -27,6 +27,9 @@ const MAX_BYTES: usize = 128 << 20;
 /// A record is stored after it began: a minute, or longer where the store was away.
 const LATE: Duration = Duration::from_secs(3600);
 
+/// Says whether a queue of this name is asked for.
+type QueueFilter = Box<dyn Fn(&str) -> bool + Send + Sync>;
+
 /// A server's records to be read.
 struct Stretch {
     lane: LaneId,
@@ -71,10 +74,7 @@ impl Inner {
     }
 
     /// Whether a queue of this name is asked for; `None` = all are.
-    fn queue_filter(
-        self: &Arc<Self>,
-        query: &HistoryQuery,
-    ) -> Option<Box<dyn Fn(&str) -> bool + Send + Sync>> {
+    fn queue_filter(self: &Arc<Self>, query: &HistoryQuery) -> Option<QueueFilter> {
         if query.queue.is_none() && query.namespace.is_none() && query.task.is_none() {
             return None;
         }

@@ -2,7 +2,9 @@
 //! claiming any. It stands beside those that are parked: each lane that becomes ready has it look again, and its time ends by
 //! a timer, or with its own wait. Filter pops are never held.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
@@ -15,6 +17,17 @@ use crate::waiting::Channel;
 use super::PopJob;
 use super::ask::named_lane;
 use super::serve::Open;
+
+impl PopJob {
+    fn begin_hold(&mut self) {
+        let after = u32::try_from(self.came.elapsed().as_millis()).unwrap_or(u32::MAX);
+        self.held = self.held.or(NonZeroU32::new(after.saturating_add(1)));
+    }
+
+    fn held_since(&self) -> Option<Instant> {
+        self.held.map(|after| self.came + Duration::from_millis(u64::from(after.get() - 1)))
+    }
+}
 
 impl Inner {
     /// Until when to let a job's batch grow; `None` = serve it now.
@@ -34,7 +47,7 @@ impl Inner {
         let found = Found {
             available,
             batch: open.terms.batch,
-            waited: open.job.held.map_or_else(Default::default, |since| now.duration_since(since)),
+            waited: open.job.held_since().map_or(Duration::ZERO, |since| now.duration_since(since)),
             left: deadline.saturating_duration_since(now),
         };
         hold(min, found).map(|rest| now + rest)
@@ -46,7 +59,7 @@ impl Inner {
         let Some((queue, channel)) = channels.first() else { return self.dispatch([job], WakeSource::Local) };
         let lane = named_lane(&job.request.target, queue);
         let (seq, first) = (job.seq, job.held.is_none());
-        job.held.get_or_insert_with(Instant::now);
+        job.begin_hold();
         let mut state = channel.state.lock();
         if state.closed || state.available(lane, terms.batch, terms.partitions) >= terms.batch {
             drop(state);

@@ -117,9 +117,9 @@ pub(crate) fn range(
 fn width(length: Duration) -> Duration {
     let minutes = match length.as_millis().div_ceil(60_000) {
         0..=60 => 1,
-        ..=360 => 5,
-        ..=1440 => 15,
-        ..=10_080 => 60,
+        61..=360 => 5,
+        361..=1440 => 15,
+        1441..=10_080 => 60,
         _ => 360,
     };
     MINUTE * minutes
@@ -131,6 +131,9 @@ pub(crate) fn bucket_of(at: Timestamp, length: Duration) -> Timestamp {
     Timestamp(at.0.div_euclid(length).saturating_mul(length))
 }
 
+/// What one server told: the end of its last record, and its buckets.
+type Told = (Timestamp, BTreeMap<Timestamp, ServerPoint>);
+
 /// Records on their way to a [`History`].
 pub(crate) struct Chart {
     from: Timestamp,
@@ -140,7 +143,7 @@ pub(crate) struct Chart {
     bucket: Duration,
     by_queue: bool,
     most: usize,
-    servers: BTreeMap<(Arc<str>, Arc<str>), (Timestamp, BTreeMap<Timestamp, ServerPoint>)>,
+    servers: BTreeMap<(Arc<str>, Arc<str>), Told>,
     queues: HashMap<(Timestamp, usize, Arc<str>), QueueCounts>,
     /// Servers in the order they were met.
     met: HashMap<(Arc<str>, Arc<str>), usize>,

@@ -16,7 +16,7 @@ use super::count::{Counted, Reader};
 
 /// Who asks for lagging partitions wants them found: more is looked at than for a list.
 const LAGGING_PAIRS: usize = 10_000;
-const LAGGING_LANES: u64 = 200_000;
+const LAGGING_LANES: u64 = 100_000;
 /// Lanes asked about by one call.
 const AT_ONCE: usize = 1000;
 

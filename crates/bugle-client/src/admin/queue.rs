@@ -41,7 +41,7 @@ pub struct Queue {
     /// How many partitions it has.
     #[serde(default)]
     pub partitions: u64,
-    /// What it holds.
+    /// What it holds: `total`, `pending` and `processing`. The list does not tell the others; see [`Admin::queue`].
     #[serde(default)]
     pub messages: Counts,
 }
@@ -61,6 +61,9 @@ pub struct QueueDetail {
     /// Its partitions, by name.
     #[serde(default)]
     pub partitions: Vec<QueuePartition>,
+    /// There are more partitions.
+    #[serde(default)]
+    pub truncated: bool,
     /// What it holds.
     #[serde(default)]
     pub totals: Counts,
@@ -68,6 +71,7 @@ pub struct QueueDetail {
 
 /// A partition of a queue.
 #[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct QueuePartition {
     /// Its id.
@@ -77,6 +81,12 @@ pub struct QueuePartition {
     /// What it holds.
     #[serde(default)]
     pub stats: Counts,
+    /// When its oldest kept message was pushed.
+    #[serde(default, deserialize_with = "time::read_optional")]
+    pub oldest_message: Option<SystemTime>,
+    /// When its newest kept message was pushed.
+    #[serde(default, deserialize_with = "time::read_optional")]
+    pub newest_message: Option<SystemTime>,
 }
 
 /// Messages, counted.
@@ -109,8 +119,10 @@ pub struct Depth {
     pub conflation: bool,
     /// Deliveries that are needed: messages, or partitions where the group conflates.
     pub effective_pending: u64,
-    /// The same by partition, as far as the server tells.
+    /// The same by partition.
     pub partitions: Vec<PartitionDepth>,
+    /// There are more partitions.
+    pub truncated: bool,
 }
 
 /// How much work there is in one partition.

@@ -50,7 +50,7 @@ pub(super) fn describe(api: &mut Api) {
 fn filter() -> [Parameter; 6] {
     [
         name("queue", "Of this queue."),
-        name("partition", "Of partitions of this name."),
+        name("partition", "Of this partition of the queue, which must be given, too."),
         name("consumerGroup", "Given up by this group."),
         time("from", "Failed at or after."),
         time("to", "Failed before."),

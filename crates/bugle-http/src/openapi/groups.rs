@@ -50,6 +50,7 @@ fn looks(api: &mut Api) {
         .takes(queue())
         .takes(metadata())
         .answers::<DeleteGroupAnswer<'_>>(200, "It is gone.")
+        .refuses(404, "There is no such queue.")
         .bounded()
         .stored();
     api.post("/api/v1/consumer-groups/{group}/subscription", "subscribe")

@@ -44,7 +44,8 @@ impl<'a> Op<'a> {
             answers: BTreeMap::new(),
         });
         let at = api.operations.len() - 1;
-        Self { api, at }.shared(Shared::Forbidden)
+        // Also where credentials are not needed by default: a setting can change that.
+        Self { api, at }.shared(Shared::Unauthorized).shared(Shared::Forbidden)
     }
 
     fn operation(&mut self) -> &mut Operation {
@@ -161,13 +162,8 @@ impl<'a> Op<'a> {
 }
 
 impl Operation {
-    pub(super) fn into_value(mut self) -> Value {
+    pub(super) fn into_value(self) -> Value {
         let public = listed(&PUBLIC_PATHS.map(str::to_owned), self.path);
-        if !public {
-            self.answers
-                .entry(Shared::Unauthorized as u16)
-                .or_insert_with(|| Shared::Unauthorized.reference());
-        }
         let answers: Map<String, Value> =
             self.answers.into_iter().map(|(status, answer)| (status.to_string(), answer)).collect();
         let mut value = json!({

@@ -44,9 +44,9 @@ pub(crate) async fn status(
     let filter =
         QueueFilter { queue: query.queue, namespace: query.namespace, task: query.task, search: None };
     let queues = app.broker.queue_stats(&filter).await?;
-    let now = app.broker.totals(&filter).await?;
-    let messages = now.messages;
-    let letters = dead_letters(&app, &filter, &queues, &history, messages.dead_letter).await?;
+    let sum = |of: fn(&QueueStats) -> u64| queues.iter().map(of).sum::<u64>();
+    let dead = sum(|stats| stats.messages.dead_letter);
+    let letters = dead_letters(&app, &filter, &queues, &history, dead).await?;
     let body = json!({
         "timeRange": time_range(&history),
         "bucketMinutes": bucket_minutes(&history),
@@ -54,12 +54,13 @@ pub(crate) async fn status(
         "throughput": series,
         "queues": queues.iter().take(MAX_QUEUES).map(queue_entry).collect::<Vec<_>>(),
         "messages": {
-            "total": messages.total,
-            "pending": messages.pending,
-            "processing": messages.processing,
-            "completed": messages.completed,
+            "total": sum(|stats| stats.messages.total),
+            "pending": sum(|stats| stats.messages.pending),
+            "processing": sum(|stats| stats.messages.processing),
+            "completed": sum(|stats| stats.messages.completed),
+            // A message that failed is delivered again, which is pending, or is a dead letter.
             "failed": 0,
-            "deadLetter": messages.dead_letter,
+            "deadLetter": dead,
             "requests": { "push": counts.push_requests, "pop": counts.pop_requests, "ack": counts.ack_requests },
             "batchEfficiency": {
                 "push": per_request(counts.push_messages, counts.push_requests),
@@ -68,10 +69,10 @@ pub(crate) async fn status(
             },
         },
         "leases": {
-            "active": now.leases,
-            "partitionsWithLeases": now.leases,
-            "totalBatchSize": now.leased,
-            "totalAcked": now.consumed,
+            "active": sum(|stats| stats.leases),
+            "partitionsWithLeases": sum(|stats| stats.leases),
+            "totalBatchSize": sum(|stats| stats.leased),
+            "totalAcked": sum(|stats| stats.consumed),
         },
         "deadLetterQueue": letters,
         "workers": workers(&history),

@@ -18,7 +18,7 @@ use crate::error::{Failure, json};
 use crate::routes::metrics;
 
 pub(crate) async fn maintenance(State(app): State<Arc<App>>) -> Response {
-    let (switches, spool) = (app.broker.switches(), app.broker.spool());
+    let (switches, spool) = (app.broker.latest_switches().await, app.broker.spool());
     let answer = MaintenanceAnswer {
         maintenance_mode: Some(switches.push_maintenance),
         pop_maintenance_mode: Some(switches.pop_maintenance),
@@ -59,7 +59,7 @@ pub(crate) async fn switch_pushes(State(app): State<Arc<App>>, body: Body) -> Re
 }
 
 pub(crate) async fn pop_maintenance(State(app): State<Arc<App>>) -> Response {
-    let paused = app.broker.switches().pop_maintenance;
+    let paused = app.broker.latest_switches().await.pop_maintenance;
     let message = if paused { "Pops get nothing." } else { "Pops are served." };
     json(StatusCode::OK, &pops(paused, message))
 }

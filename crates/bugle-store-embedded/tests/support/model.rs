@@ -6,8 +6,8 @@ use std::sync::Arc;
 use bugle_store::conformance::tally::{assert_tally, recount};
 use bugle_store::{
     Append, Commit, Cursor, DeadLetter, DeadLetterFilter, Engine, Expire, Find, Guard, LaneId, Lease, Load,
-    NewLane, NewSegment, Page, Queue, QueueId, QueueOptions, Read, Swap, Timestamp, Trace, TraceFilter, Trim,
-    Unavailable,
+    NewLane, NewSegment, Page, PutSwitches, Queue, QueueId, QueueOptions, Read, Swap, Switches, Timestamp,
+    Trace, TraceFilter, Trim, Unavailable,
 };
 use fastrand::Rng;
 use uuid::Uuid;
@@ -30,6 +30,7 @@ pub(crate) struct LanePicture {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Picture {
     pub(crate) queues: BTreeMap<QueueId, u64>,
+    pub(crate) switches: Switches,
     pub(crate) lanes: BTreeMap<LaneId, LanePicture>,
     pub(crate) dead: BTreeSet<(Uuid, Vec<u8>)>,
     pub(crate) traces: BTreeSet<(Uuid, String)>,
@@ -132,6 +133,15 @@ impl Pair {
                 next.dead.retain(|(id, _)| id.as_u64_pair().0 != tag);
                 next.traces.retain(|(id, _)| id.as_u64_pair().0 != tag);
                 store.delete_queue(queue).await.map(|done| assert!(done))
+            }
+            98 => {
+                let change = PutSwitches {
+                    push_maintenance: rng.bool().then(|| rng.bool()),
+                    pop_maintenance: rng.bool().then(|| rng.bool()),
+                };
+                next.switches = change.apply(next.switches);
+                let wanted = next.switches;
+                store.put_switches(change).await.map(|done| assert_eq!(done, wanted))
             }
             _ => {
                 let group = GROUPS[rng.usize(..2)];
@@ -309,6 +319,7 @@ fn difference(seen: &Picture, wanted: &Picture) -> String {
         }
     }
     out += &format!("queues {:?} / {:?}\n", seen.queues, wanted.queues);
+    out += &format!("switches {:?} / {:?}\n", seen.switches, wanted.switches);
     out + &format!(
         "dead {} / {}, traces {} / {}",
         seen.dead.len(),
@@ -325,6 +336,7 @@ pub(crate) async fn try_look(
 ) -> Result<Picture, Unavailable> {
     let mut picture = Picture::default();
     let snapshot = store.snapshot(None).await?.expect("a snapshot is asked for without a known version");
+    picture.switches = snapshot.switches;
     picture.queues = snapshot.queues.iter().map(|q| (q.id, q.version)).collect();
     for queue in snapshot.queues {
         for lane in store.lanes(queue.id, None, usize::MAX).await? {

@@ -198,8 +198,7 @@ suite! { $
         updates_compare_the_version
         names_are_any_text
         the_snapshot_version_follows_changes
-        switches_are_off_until_put
-        switches_put_together_are_all_kept
+        switches_are_kept
         one_creation_wins
         an_unknown_queue_has_no_lanes;
     lane:

@@ -179,8 +179,8 @@ pub async fn the_snapshot_version_follows_changes(engine: Arc<dyn Engine>) {
 }
 
 /// All switches are off in a new store; a change is seen in the next snapshot, which has a greater version, and leaves alone
-/// what it does not name.
-pub async fn switches_are_off_until_put(engine: Arc<dyn Engine>) {
+/// what it does not name. One case for all of it: a store has one set of switches, and cases share stores.
+pub async fn switches_are_kept(engine: Arc<dyn Engine>) {
     let first = snapshot(&*engine).await;
     assert_eq!(first.switches, Switches::default());
     let on = PutSwitches { push_maintenance: Some(true), pop_maintenance: None };
@@ -207,10 +207,11 @@ pub async fn switches_are_off_until_put(engine: Arc<dyn Engine>) {
         Switches { push_maintenance: false, pop_maintenance: true },
         "other changes leave them alone"
     );
+    put_together(&engine).await;
 }
 
 /// Two who put different switches at the same time do not undo each other's.
-pub async fn switches_put_together_are_all_kept(engine: Arc<dyn Engine>) {
+async fn put_together(engine: &Arc<dyn Engine>) {
     for round in 0..10 {
         let on = round % 2 == 0;
         let put = |change| {
@@ -221,7 +222,7 @@ pub async fn switches_put_together_are_all_kept(engine: Arc<dyn Engine>) {
         let pop = put(PutSwitches { push_maintenance: None, pop_maintenance: Some(on) });
         assert_eq!(push.await.expect("put").push_maintenance, on);
         assert_eq!(pop.await.expect("put").pop_maintenance, on);
-        let now = snapshot(&*engine).await.switches;
+        let now = snapshot(&**engine).await.switches;
         assert_eq!(now, Switches { push_maintenance: on, pop_maintenance: on });
     }
 }

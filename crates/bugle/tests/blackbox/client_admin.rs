@@ -55,6 +55,28 @@ on_every_engine! {
         assert!(matches!(nowhere, Error::Refused { status: 404, .. }), "{nowhere:?}");
     }
 
+    async fn queues_and_groups_are_listed_with_what_they_hold(on: On) {
+        let (_server, client) = start(&on).await;
+        let admin = client.admin();
+        client.push_all(&[message("n.t.q", "a", 0), message("n.t.q", "a", 1), message("n.t.q", "b", 2)]).await.unwrap();
+        let taken = client.pop("n.t.q").group("g").partition("a").batch(1).send().await.unwrap();
+        let queues = admin.queues().await.unwrap();
+        let queue = queues.iter().find(|queue| queue.name == "n.t.q").unwrap();
+        assert_eq!((queue.namespace.as_str(), queue.task.as_str(), queue.partitions), ("n", "t", 2));
+        assert_eq!((queue.messages.total, queue.messages.pending, queue.messages.processing), (3, 2, 1));
+        client.ack(&taken.messages[0]).await.unwrap();
+        let detail = admin.queue("n.t.q").await.unwrap();
+        assert_eq!((detail.totals.total, detail.totals.pending, detail.totals.completed), (3, 2, 1));
+        let lanes: Vec<(&str, u64)> = detail.partitions.iter().map(|p| (p.name.as_str(), p.stats.pending)).collect();
+        assert_eq!(lanes, [("a", 1), ("b", 1)]);
+        let depth = admin.depth("n.t.q", Some("g")).await.unwrap();
+        assert_eq!((depth.pending, depth.partitions_pending, depth.conflation), (2, 2, false));
+        let groups = admin.groups().await.unwrap();
+        let group = groups.iter().find(|group| group.name == "g" && group.queue_name == "n.t.q").unwrap();
+        assert_eq!((group.total_lag, group.partitions_with_lag), (Some(2), 2));
+        assert!(matches!(admin.queue("nowhere").await, Err(Error::Refused { status: 404, .. })));
+    }
+
     async fn dead_letters_are_listed_replayed_and_redriven(on: On) {
         let (server, client) = start(&on).await;
         let admin = client.admin();

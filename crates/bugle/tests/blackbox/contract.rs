@@ -146,7 +146,7 @@ async fn give_up_and_send_back(server: &Client) {
         server.post("/api/v1/dlq/redrive", json!({"filter": {"queue": "dead"}})).await.expect(200)["redriven"],
         1
     );
-    server.post("/api/v1/dlq/redrive", json!({"filter": {"queue": "none"}})).await.expect(404);
+    server.post("/api/v1/dlq/redrive", json!({"filter": {"queue": "nowhere"}})).await.expect(404);
     let partition =
         server.push_ids("up", "p", &["u1", "u2"]).await[0]["partition_id"].as_str().unwrap().to_owned();
     let give_up = |id: &str| format!("/api/v1/messages/{partition}/{id}/dlq");
@@ -175,11 +175,12 @@ async fn move_groups(server: &Server) {
         server.post(&format!("{group}/queues/q/seek"), to.clone()).await.expect(200);
         server.post(&format!("{group}/queues/q/partitions/p/seek"), to).await.expect(200);
     }
-    server.post(&format!("{group}/queues/none/seek"), json!({"toEnd": true})).await.expect(404);
+    server.post(&format!("{group}/queues/nowhere/seek"), json!({"toEnd": true})).await.expect(404);
     server.post(&format!("{group}/queues/q/partitions/none/seek"), json!({})).await.expect(404);
     let from = json!({"subscriptionTimestamp": "2026-01-31T12:00:00Z"});
     server.post(&format!("{group}/subscription"), from).await.expect(200);
     server.send("DELETE", &format!("{group}/queues/q"), "").await.expect(200);
+    server.send("DELETE", &format!("{group}/queues/nowhere"), "").await.expect(404);
     server.send("DELETE", group, "").await.expect(200);
 }
 

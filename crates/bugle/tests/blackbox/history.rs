@@ -164,6 +164,22 @@ on_every_engine! {
         assert!((3..=7).contains(&ingested), "{ingested}");
     }
 
+    async fn status_tells_how_things_stand(on: On) {
+        let server = on.start().await;
+        server.push_ids("q", "p", &["1", "2", "3", "4"]).await;
+        let popped = server.pop_some("/queue/q?batch=2").await;
+        let status = get(&server, "status").await;
+        let messages = &status["messages"];
+        assert_eq!((&messages["total"], &messages["pending"], &messages["processing"]), (&json!(4), &json!(2), &json!(2)));
+        assert_eq!((&status["leases"]["active"], &status["leases"]["totalBatchSize"]), (&json!(1), &json!(2)));
+        assert_eq!((&status["queues"][0]["name"], &status["queues"][0]["partitions"]), (&json!("q"), &json!(1)));
+        server.ack_all(&popped, "completed").await;
+        let status = get(&server, "status").await;
+        assert_eq!((&status["messages"]["completed"], &status["leases"]["active"]), (&json!(2), &json!(0)));
+        assert_eq!(status["queues"][0]["totalConsumed"], 2);
+        assert_eq!(status["messages"]["batchEfficiency"], json!({"push": 4.0, "pop": 2.0, "ack": 2.0}));
+    }
+
     async fn filters_filter(on: On) {
         let server = on.start().await;
         traffic(&server, "x").await;

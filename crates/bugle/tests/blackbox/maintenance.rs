@@ -14,8 +14,13 @@ pub(crate) async fn switch(server: &Client, path: &str, enabled: bool) -> Value 
     server.post(path, json!({ "enabled": enabled })).await.expect(200)
 }
 
+/// Looks where nobody asks the store for anything.
 pub(crate) async fn drained(server: &Client) {
-    until_true("drained", async || server.get(PUSHES).await.json()["bufferedMessages"] == 0).await;
+    until_true("drained", async || {
+        let metrics = server.get("/metrics/prometheus").await;
+        String::from_utf8(metrics.body.to_vec()).unwrap().contains("\nbugle_spool_messages 0\n")
+    })
+    .await;
 }
 
 /// Push, and say how each message was taken.
@@ -24,16 +29,17 @@ pub(crate) async fn statuses(server: &Client, queue: &str, partition: &str, all:
     pushed.as_array().unwrap().iter().map(|one| one["status"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Whether a text lies anywhere under a directory.
+/// Whether a text lies anywhere under a directory. Files may come and go meanwhile.
 fn holds(dir: &std::path::Path, text: &str) -> bool {
     std::fs::read_dir(dir).unwrap().any(|entry| {
         let path = entry.unwrap().path();
-        match path.is_dir() {
-            true => holds(&path, text),
-            false => {
-                std::fs::read(&path).unwrap().windows(text.len()).any(|window| window == text.as_bytes())
-            }
+        if path.is_dir() {
+            return holds(&path, text);
         }
+        let bytes = std::fs::read(&path).unwrap_or_default();
+        // Files are prepared at full size; what was never written is not searched.
+        let written = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        bytes[..written].windows(text.len()).any(|window| window == text.as_bytes())
     })
 }
 

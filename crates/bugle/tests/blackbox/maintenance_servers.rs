@@ -12,10 +12,11 @@ async fn two(on: &On, flags: &[&str]) -> (Server, Server) {
     tokio::join!(on.start_with(&one), on.start_with(&two))
 }
 
+/// Looks where nobody asks the store for it.
 async fn knows(server: &Server, push: bool, pop: bool) {
     until_true("the other server knows", async || {
-        let state = server.get(PUSHES).await.json();
-        (&state["maintenanceMode"], &state["popMaintenanceMode"]) == (&json!(push), &json!(pop))
+        let state = server.get("/health").await.json()["shared_state"].clone();
+        (&state["maintenance_mode"], &state["pop_maintenance_mode"]) == (&json!(push), &json!(pop))
     })
     .await;
 }

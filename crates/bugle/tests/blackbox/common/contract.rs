@@ -98,7 +98,8 @@ fn check_body(name: &str, pointer: &str, answer: &Value, headers: &HeaderMap, bo
     }
     let Ok(value) = serde_json::from_slice::<Value>(body) else {
         // Payloads may have numbers that no number of this language can hold.
-        return drop(serde_json::from_slice::<&RawValue>(body).unwrap_or_else(|e| panic!("{name}: {e}")));
+        let readable = serde_json::from_slice::<&RawValue>(body).is_ok();
+        return assert!(readable, "{name}: no JSON");
     };
     let validator = validator(pointer, &described["schema"]);
     let faults: Vec<String> = validator
