@@ -6,12 +6,13 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
 use crate::server::Server;
 use crate::suites::Run;
+use crate::tools;
 
 const PACKAGE: &str = "queen-mq";
 const VERSION: &str = "2.7.0";
@@ -27,10 +28,12 @@ pub(crate) fn run(run: &Run<'_>) -> Result<()> {
     let folder = run.target().join("rust-client");
     let program = run.server()?;
     let manifest = fetch(run, &folder.join("fetch"))?;
-    test(run, &manifest, &folder, &["--no-run"])?;
+    // Built first, so that no server stands idle meanwhile.
+    tools::run(test_command(run, &manifest, &folder).arg("--no-run"))?;
     run.on_every_engine(|engine| {
         let server = Server::start(&program, engine, &folder.join(engine.name()))?;
-        let tally = test_against(run, &manifest, &folder, &server.url);
+        let tally =
+            make_a_queue(&server.url).and_then(|()| test_against(run, &manifest, &folder, &server.url));
         let verdict = tally.and_then(|tally| tally.check());
         if verdict.is_err() {
             server.show_log();
@@ -66,17 +69,20 @@ fn find_manifest(metadata: &str) -> Option<PathBuf> {
     })
 }
 
-/// Builds the tests without running them, so that a server does not stand idle meanwhile.
-fn test(run: &Run<'_>, manifest: &Path, folder: &Path, more: &[&str]) -> Result<()> {
-    crate::tools::run(test_command(run, manifest, folder).args(more))
-}
-
-fn test_command(run: &Run<'_>, manifest: &Path, folder: &Path) -> std::process::Command {
+fn test_command(run: &Run<'_>, manifest: &Path, folder: &Path) -> Command {
     let mut command = run.cargo_command();
     command.args(["test", "--locked", "--no-fail-fast", "--manifest-path"]).arg(manifest);
     command.arg("--target-dir").arg(folder.join("build"));
     command.args(FILES.iter().flat_map(|(file, _)| ["--test", file]));
     command
+}
+
+/// One of the tests lists the queues and expects to find some; all the others remove theirs.
+fn make_a_queue(url: &str) -> Result<()> {
+    let mut command = Command::new("curl");
+    command.args(["--silent", "--show-error", "--fail", "--output", "/dev/null"]);
+    command.args(["--data", r#"{"queue":"standing"}"#]).arg(format!("{url}/api/v1/configure"));
+    tools::run(&mut command)
 }
 
 /// Runs the tests against `url`, showing what they print except what passing ones printed.
