@@ -179,8 +179,11 @@ pub async fn the_snapshot_version_follows_changes(engine: Arc<dyn Engine>) {
 }
 
 /// All switches are off in a new store; a change is seen in the next snapshot, which has a greater version, and leaves alone
-/// what it does not name. One case for all of it: a store has one set of switches, and cases share stores.
+/// what it does not name. A store has one set of switches, and cases share stores: so there is one case for all of it, one at
+/// a time, and it leaves them off.
 pub async fn switches_are_kept(engine: Arc<dyn Engine>) {
+    static TURN: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+    let _turn = TURN.lock().await;
     let first = snapshot(&*engine).await;
     assert_eq!(first.switches, Switches::default());
     let on = PutSwitches { push_maintenance: Some(true), pop_maintenance: None };
@@ -225,6 +228,7 @@ async fn put_together(engine: &Arc<dyn Engine>) {
         let now = snapshot(&**engine).await.switches;
         assert_eq!(now, Switches { push_maintenance: on, pop_maintenance: on });
     }
+    assert_eq!(snapshot(&**engine).await.switches, Switches::default(), "the last round put them off");
 }
 
 /// Of many who create one name at the same time one wins, and all learn who.
