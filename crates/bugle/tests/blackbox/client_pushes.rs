@@ -41,9 +41,8 @@ on_every_engine! {
     async fn messages_are_pushed_with_ids_and_stored_as_they_are(on: On) {
         let server = on.start().await;
         let client = Client::new(url(&server)).unwrap();
-        let trace = uuid::Uuid::now_v7();
         let raw = NewMessage::raw("a queue/ü", r#"{"a": 1.0, "a":2}"#).unwrap();
-        let message = raw.clone().partition("p p").transaction_id("t1").trace_id(trace);
+        let message = raw.clone().partition("p p").transaction_id("t1").trace_id(uuid::Uuid::now_v7());
         let pushed = client.push(message.clone()).await.unwrap();
         assert_eq!((pushed.status, pushed.transaction_id.as_str()), (PushStatus::Queued, "t1"));
         let again = client.push_all(&[message, raw.clone().partition("p p")]).await.unwrap();
@@ -52,7 +51,8 @@ on_every_engine! {
         let batch = client.pop("a queue/ü").partition("p p").batch(10).send().await.unwrap();
         assert_eq!(batch.messages.len(), 2);
         let first = &batch.messages[0];
-        assert_eq!((first.payload(), first.trace_id, first.offset), (r#"{"a": 1.0, "a":2}"#, Some(trace), Some(0)));
+        assert_eq!((first.payload(), first.offset), (r#"{"a": 1.0, "a":2}"#, Some(0)));
+        assert_eq!(first.trace_id, None, "only transactions keep it");
         assert_eq!((first.queue.as_str(), first.partition.as_str()), ("a queue/ü", "p p"));
         assert!(client.push_all(&[]).await.unwrap().is_empty());
     }
