@@ -58,7 +58,7 @@ impl NewMessage {
         self
     }
 
-    /// An id that travels with the message.
+    /// An id that travels with the message. Only transactions keep it: by the contract a plain push carries none.
     #[must_use]
     pub fn trace_id(mut self, id: Uuid) -> Self {
         self.trace_id = Some(id);
