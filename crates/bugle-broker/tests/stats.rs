@@ -67,7 +67,8 @@ on_both! {
         assert_eq!(listed(201).await, [a.clone(), b]);
         assert_eq!(listed(202).await, [a]);
         assert!(listed(302).await.is_empty());
-        rig.broker.pop(of("g", from_queue("q"))).await.unwrap();
+        // What is at hand is answered first, what has to be asked for by the next.
+        while rig.broker.pop(of("g", from_queue("q"))).await.unwrap().count() > 0 {}
         let done = group(&rig.broker, "g").await;
         assert_eq!((seconds(&done), done.state, done.lag), (0, GroupState::Stable, 0));
     }
@@ -85,7 +86,7 @@ on_both! {
         assert_eq!(lag(&rig.broker, "g").await, (1, 1));
         assert!(calls() - before - first < first, "nothing is asked twice");
         push(&rig.broker, "q", "b", &["6", "7"]).await;
-        assert_eq!(lag(&rig.broker, "g").await, (2, 3), "pushes change nothing about it");
+        assert_eq!(lag(&rig.broker, "g").await, (2, 3), "a push to a lane that was skipped whole");
         push(&rig.broker, "q", "c", &["8"]).await;
         assert_eq!(lag(&rig.broker, "g").await, (3, 4), "a lane that is new");
         let queue = queue(&rig.broker).await;

@@ -105,7 +105,7 @@ async fn damage_is_named_with_file_and_offset() {
 #[tokio::test]
 async fn lost_indexes_are_rebuilt() {
     let mut rng = Rng::with_seed(10);
-    let (disk, mut pair, _) = filled(200, &mut rng).await;
+    let (disk, mut pair, _) = filled(400, &mut rng).await;
     open(&disk).unwrap().close().await.unwrap();
     let tables = |disk: &MemDisk| {
         let names = disk.files().into_iter().map(|f| f.0);

@@ -158,9 +158,6 @@ impl Inner {
 
     /// Load the cursors that plans lack; a group's first contact with a lane starts where it subscribed.
     pub(super) async fn resolve(self: &Arc<Self>, plans: &mut [Plan]) -> Result<(), Refused> {
-        for plan in plans.iter_mut().filter(|plan| plan.cursor.is_none()) {
-            plan.cursor = plan.first_cursor();
-        }
         let unknown: Vec<usize> = (0..plans.len()).filter(|i| plans[*i].cursor.is_none()).collect();
         if unknown.is_empty() {
             return Ok(());

@@ -20,6 +20,10 @@ impl Inner {
         open: &mut [Open],
         plans: &mut Vec<Plan>,
     ) -> Result<(), Refused> {
+        for plan in plans.iter_mut().filter(|plan| plan.cursor.is_none()) {
+            // Who does not wait asks, always: another server may have done anything since.
+            plan.cursor = plan.first_cursor().filter(|_| open[plan.job].job.deadline.is_some());
+        }
         self.resolve(plans).await?;
         let mut rest: Vec<u64> = open.iter().map(|o| o.messages).collect();
         plans.retain_mut(|plan| self.fit(plan, &mut rest[plan.job]));

@@ -1,8 +1,8 @@
 //! What groups that began later never get: messages stamped up to their start, on lanes they have no cursor on.
 //!
-//! Tallies know nothing of starts, so such lanes are looked at. What was found is remembered: it depends on nothing that
-//! a push or an acknowledgement changes, only on which lanes there are, where they begin, and which of them the group has
-//! a cursor on, and the tallies tell when that changes.
+//! Tallies know nothing of starts, so such lanes are looked at. What was found is remembered: it depends only on which
+//! lanes there are, where they begin, and which of them the group has a cursor on, and, if there are lanes of which the
+//! group gets nothing at all, on pushes, which may change that. The tallies tell when any of it changes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -36,6 +36,15 @@ struct Basis {
     lanes: u64,
     cursors: u64,
     trimmed: u64,
+    appended: u64,
+}
+
+impl Basis {
+    /// Whether what was found on this basis is true on that of `now`.
+    fn holds(self, now: Self, found: Backlog) -> bool {
+        let grown = self.appended != now.appended && found.lanes > 0;
+        !grown && Self { appended: now.appended, ..self } == now
+    }
 }
 
 /// See the module.
@@ -45,7 +54,8 @@ pub(super) struct Remembered(Mutex<HashMap<(QueueId, Group), (Basis, Backlog)>>)
 impl Remembered {
     fn get(&self, queue: QueueId, group: &Group, basis: Basis) -> Option<Backlog> {
         let remembered = self.0.lock();
-        remembered.get(&(queue, group.clone())).filter(|(then, _)| *then == basis).map(|(_, found)| *found)
+        let (then, found) = *remembered.get(&(queue, group.clone()))?;
+        then.holds(basis, found).then_some(found)
     }
 
     fn put(&self, queue: QueueId, group: &Group, basis: Basis, found: Backlog) {
@@ -151,5 +161,6 @@ fn basis(queue: &Counted, reader: &Reader, record: &Arc<GroupRecord>, began: Tim
         cursors: reader.tally.cursors,
         // The sum of all tails.
         trimmed: queue.tally.appended.saturating_sub(queue.tally.kept),
+        appended: queue.tally.appended,
     }
 }
