@@ -57,6 +57,7 @@ fn queues(api: &mut Api) {
             &format!("Most partitions, cut to 1..{}.", resources::MAX_RANKED),
         ))
         .answers::<RankingAnswer<'_>>(200, "Most pending first.")
+        .refuses(404, "There is no such queue.")
         .stored();
 }
 

@@ -205,6 +205,7 @@ async fn count(server: &Server) {
     for path in [
         "resources/queues/nowhere",
         "resources/queues/nowhere/depth",
+        "resources/partitions?queue=nowhere",
         "status/queues/nowhere",
         "status/queues/nowhere/messages",
     ] {
