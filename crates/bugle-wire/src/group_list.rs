@@ -1,12 +1,13 @@
 //! `GET /api/v1/consumer-groups` and `GET /api/v1/consumer-groups/lagging`.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use uuid::Uuid;
 
 use crate::time::Millis;
 
 /// A group on one queue.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GroupEntry<'a> {
     /// The group.
@@ -29,10 +30,12 @@ pub struct GroupEntry<'a> {
     /// Age of the oldest of them in seconds; `null` if there were too many partitions to look for it.
     pub max_time_lag: Option<u64>,
     /// `Stable`, `Lagging` or `Dead`.
+    #[schemars(extend("enum" = ["Stable", "Lagging", "Dead"]))]
     pub state: &'static str,
     /// Messages consumed so far.
     pub total_consumed: u64,
     /// `all`, `new` or `timestamp`.
+    #[schemars(extend("enum" = ["all", "new", "timestamp", null]))]
     pub subscription_mode: Option<&'static str>,
     /// Where it began, if not with everything.
     pub subscription_timestamp: Option<Millis>,
@@ -43,7 +46,7 @@ pub struct GroupEntry<'a> {
 }
 
 /// A partition in which a group is behind.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct LaggingEntry<'a> {
     /// The group.
     pub consumer_group: &'a str,

@@ -1,12 +1,13 @@
 //! Answers that tell of the past: series of numbers by time, server and queue. Answers tell of many points, so they are
 //! spelled as they are written and never built as JSON values.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::time::{Millis, Seconds};
 
 /// The time an answer tells of.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct BucketRange {
     /// Its beginning.
     pub from: Millis,
@@ -15,7 +16,7 @@ pub struct BucketRange {
 }
 
 /// One bucket of `/api/v1/status`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[allow(missing_docs, reason = "the names are the contract's, and say it")]
 pub struct ThroughputPoint {
@@ -43,7 +44,7 @@ pub struct ThroughputPoint {
 }
 
 /// One bucket of `/api/v1/analytics/worker-metrics`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[allow(missing_docs, reason = "the names are the contract's, and say it")]
 pub struct WorkerPoint {
@@ -80,12 +81,13 @@ pub struct WorkerPoint {
 }
 
 /// `/api/v1/status/analytics`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AnalyticsAnswer<'a> {
     /// Oldest first, those without messages as well.
     pub data_points: Vec<AnalyticsPoint>,
     /// Length of a bucket, as it was asked for.
+    #[schemars(extend("enum" = ["minute", "hour", "day"]))]
     pub interval: &'a str,
     /// The beginning.
     pub from: Millis,
@@ -96,7 +98,7 @@ pub struct AnalyticsAnswer<'a> {
 }
 
 /// Messages stored in one bucket.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct AnalyticsPoint {
     /// When it begins.
     pub timestamp: Seconds,
@@ -105,7 +107,7 @@ pub struct AnalyticsPoint {
 }
 
 /// One queue in one bucket of `/api/v1/analytics/queue-lag`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct QueueLagEntry<'a> {
     /// The queue.
@@ -121,7 +123,7 @@ pub struct QueueLagEntry<'a> {
 }
 
 /// `/api/v1/analytics/queue-ops`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OpsAnswer<'a> {
     /// The time it tells of.
@@ -137,7 +139,7 @@ pub struct OpsAnswer<'a> {
 }
 
 /// One queue in one bucket.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[allow(missing_docs, reason = "the names are the contract's, and say it")]
 pub struct OpsPoint<'a> {
@@ -164,7 +166,7 @@ pub struct OpsPoint<'a> {
 }
 
 /// `/api/v1/analytics/queue-parked-replicas`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ParkedAnswer<'a> {
     /// The time it tells of.
@@ -180,7 +182,7 @@ pub struct ParkedAnswer<'a> {
 }
 
 /// One queue on one server in one bucket.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ParkedPoint<'a> {
     /// When the bucket begins.
@@ -195,7 +197,7 @@ pub struct ParkedPoint<'a> {
 }
 
 /// A server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Replica<'a> {
     /// Its host.
@@ -205,7 +207,7 @@ pub struct Replica<'a> {
 }
 
 /// `/api/v1/analytics/retention`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RemovalAnswer {
     /// The time it tells of.
@@ -221,7 +223,7 @@ pub struct RemovalAnswer {
 }
 
 /// What was removed in one bucket.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct RemovalPoint {
     /// When the bucket begins.
     pub bucket: Seconds,
@@ -231,7 +233,7 @@ pub struct RemovalPoint {
 }
 
 /// Messages removed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RemovalCounts {
     /// At their age.

@@ -30,6 +30,9 @@ mod server;
 mod system;
 mod trace;
 mod transact;
+mod worker;
+
+mod status;
 
 pub use ack::{AckBatchRequest, AckEntry, AckResult};
 pub use error::{ErrorBody, Unreadable, read};
@@ -73,10 +76,21 @@ pub use server::{
     MemoryUse, MetricsSummary, PeerEntry, ServerCount, SharedInShort, SharedState, StatusAnswer, StoreEntry,
     TransportCount, WaiterCount,
 };
-pub use system::{BufferStats, ClearAnswer, FailedFiles, MaintenanceAnswer, NotifyRequest, SwitchRequest};
+pub use status::{
+    ErrorCounts, ErrorEntry, LeaseCounts, LetterSummary, TrafficAnswer, TrafficMessages, TrafficQueue,
+    VerbNumbers,
+};
+pub use system::{
+    BufferStats, ClearAnswer, FailedFiles, MaintenanceAnswer, NotifyAnswer, NotifyRequest, SwitchRequest,
+};
 pub use text::write_text;
 pub use time::{Millis, Seconds, write_micros};
 pub use trace::{
     NamedTrace, NoSuccess, TraceEntry, TraceList, TraceNameEntry, TraceNameList, TraceRecorded, TraceRequest,
 };
 pub use transact::{OperationEntry, OperationOutcome, TransactAnswer, TransactRequest};
+pub use worker::{
+    BusyQueue, CpuLooks, LooksEntry, LoopLooks, MemoryLooks, OpsCount, OpsCounts, PoolLooks, QueuedLooks,
+    RegistryLooks, ReplicaMetrics, ReplicaPoint, ReplicaSeries, ReplicasAnswer, ThreadpoolLooks, VerbOps,
+    WorkSummary, WorkerEntry, WorkersAnswer,
+};

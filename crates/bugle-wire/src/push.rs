@@ -55,7 +55,7 @@ pub struct PushResult<'a> {
     pub status: PushStatus,
     /// Of the stored message; a duplicate tells the original's.
     pub message_id: Uuid,
-    /// Not told for duplicates.
+    /// Told only for what is stored now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partition_id: Option<Uuid>,
     /// Not told for duplicates; `null` if the message has none.

@@ -1,5 +1,6 @@
 //! `/api/v1/status/queues/…`: a queue with its options and partitions, and its newest messages.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use uuid::Uuid;
 
@@ -7,7 +8,7 @@ use crate::resource::CountsEntry;
 use crate::time::Millis;
 
 /// `GET /api/v1/status/queues/:queue`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct QueueStatusAnswer<'a> {
     /// The queue.
     pub queue: QueueStatusEntry<'a>,
@@ -21,7 +22,7 @@ pub struct QueueStatusAnswer<'a> {
 }
 
 /// A queue with the options that matter to who looks after it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct QueueStatusEntry<'a> {
     /// Identity of the queue.
@@ -41,7 +42,7 @@ pub struct QueueStatusEntry<'a> {
 }
 
 /// Options of a queue.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StatusConfigEntry {
     /// Seconds.
@@ -59,7 +60,7 @@ pub struct StatusConfigEntry {
 }
 
 /// A partition.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PartitionStatusEntry<'a> {
     /// Its `partitionId`.
@@ -83,7 +84,7 @@ pub struct PartitionStatusEntry<'a> {
 }
 
 /// How much was consumed.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ConsumedEntry {
     /// Messages.
@@ -93,7 +94,7 @@ pub struct ConsumedEntry {
 }
 
 /// Sums, in both forms that clients read.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct TotalsEntry {
     /// All of them.
     pub messages: CountsEntry,
@@ -103,7 +104,7 @@ pub struct TotalsEntry {
 }
 
 /// A message of `GET /api/v1/status/queues/:queue/messages`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StatusMessageEntry<'a> {
     /// Server-minted id.
@@ -119,6 +120,7 @@ pub struct StatusMessageEntry<'a> {
     /// Where it is.
     pub partition: &'a str,
     /// `pending`, `processing`, `completed` or `dead_letter`.
+    #[schemars(extend("enum" = ["pending", "processing", "completed", "dead_letter"]))]
     pub status: &'a str,
     /// When it was pushed.
     pub created_at: Millis,

@@ -1,12 +1,13 @@
 //! `/api/v1/resources/…` and `/api/v1/stats/refresh`: what there is and how much of it.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use uuid::Uuid;
 
 use crate::time::Millis;
 
 /// All that is told of messages by number.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CountsEntry {
     /// Kept.
@@ -24,7 +25,7 @@ pub struct CountsEntry {
 }
 
 /// The short form in lists.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct ShortCounts {
     /// Kept.
     pub total: u64,
@@ -35,7 +36,7 @@ pub struct ShortCounts {
 }
 
 /// A queue of a list.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct QueueEntry<'a> {
     /// Identity of the queue.
@@ -59,7 +60,8 @@ pub struct QueueEntry<'a> {
 }
 
 /// `GET /api/v1/resources/queues` and, with pagination, `GET /api/v1/status/queues`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "QueueListAnswer")]
 pub struct QueueListAnswer<'a, P> {
     /// Newest first.
     pub queues: Vec<QueueEntry<'a>>,
@@ -71,7 +73,7 @@ pub struct QueueListAnswer<'a, P> {
 }
 
 /// `GET /api/v1/resources/queues/:queue`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct QueueDetailAnswer<'a> {
     /// Identity of the queue.
@@ -96,14 +98,14 @@ pub struct QueueDetailAnswer<'a> {
 }
 
 /// What a queue stores.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct StoredEntry {
     /// Messages.
     pub messages: u64,
 }
 
 /// A partition of a queue.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PartitionEntry<'a> {
     /// Its `partitionId`.
@@ -121,7 +123,7 @@ pub struct PartitionEntry<'a> {
 }
 
 /// `GET /api/v1/resources/queues/:queue/depth`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DepthAnswer<'a> {
     /// The queue.
@@ -144,7 +146,7 @@ pub struct DepthAnswer<'a> {
 }
 
 /// A partition and what is before a group in it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct PartitionDepth<'a> {
     /// Its name.
     pub partition: &'a str,
@@ -153,14 +155,14 @@ pub struct PartitionDepth<'a> {
 }
 
 /// `GET /api/v1/resources/partitions`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RankingAnswer<'a> {
     /// Most pending first.
     pub partitions: Vec<RankedEntry<'a>>,
 }
 
 /// A partition with much to be delivered.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RankedEntry<'a> {
     /// Its queue.
@@ -178,14 +180,14 @@ pub struct RankedEntry<'a> {
 }
 
 /// `GET /api/v1/resources/namespaces`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct NamespacesAnswer<'a> {
     /// By name.
     pub namespaces: Vec<NamespaceEntry<'a>>,
 }
 
 /// A namespace.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct NamespaceEntry<'a> {
     /// Its name.
     pub namespace: &'a str,
@@ -195,14 +197,14 @@ pub struct NamespaceEntry<'a> {
 }
 
 /// `GET /api/v1/resources/tasks`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct TasksAnswer<'a> {
     /// By name.
     pub tasks: Vec<TaskEntry<'a>>,
 }
 
 /// A task.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct TaskEntry<'a> {
     /// Its name.
     pub task: &'a str,
@@ -212,7 +214,7 @@ pub struct TaskEntry<'a> {
 }
 
 /// What belongs to a namespace or task.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct FamilyEntry {
     /// Queues.
     pub queues: u64,
@@ -223,7 +225,7 @@ pub struct FamilyEntry {
 }
 
 /// Messages of a namespace or task.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct FamilyCounts {
     /// Kept.
     pub total: u64,
@@ -232,7 +234,7 @@ pub struct FamilyCounts {
 }
 
 /// `GET /api/v1/resources/overview`.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OverviewAnswer {
     /// Queues.
@@ -256,7 +258,7 @@ pub struct OverviewAnswer {
 }
 
 /// How far queues are behind.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct LagEntry {
     /// In seconds.
     pub time: SpreadEntry,
@@ -265,7 +267,7 @@ pub struct LagEntry {
 }
 
 /// How numbers are spread.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct SpreadEntry {
     /// Mean.
     pub avg: f64,
@@ -278,7 +280,7 @@ pub struct SpreadEntry {
 }
 
 /// Messages per second.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ThroughputEntry {
     /// Pushed.
@@ -288,7 +290,7 @@ pub struct ThroughputEntry {
 }
 
 /// `POST /api/v1/stats/refresh`: what would have been counted again, were it not always current.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct RefreshAnswer {
     /// Partitions.
     pub partition: RefreshedEntry,
@@ -305,14 +307,14 @@ pub struct RefreshAnswer {
 }
 
 /// How many there are.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct RefreshedEntry {
     /// All of them.
     pub counted: u64,
 }
 
 /// How many were removed.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 pub struct CleanedEntry {
     /// Always 0.
     pub removed: u64,

@@ -75,6 +75,7 @@ shapes! {
     Raw<'_>: {};
     Payload<'_>: {};
     Millis: {"type": "string", "format": "date-time"};
+    crate::time::Seconds: {"type": "string", "format": "date-time"};
 }
 
 /// A field that may be left out: `null` is that.

@@ -6,12 +6,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::field::{Field, Text};
+use crate::shape::Name;
 
 /// `{"enabled": true}`.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
+#[schemars(extend("required" = ["enabled"]))]
 pub struct SwitchRequest {
     /// Required.
+    #[schemars(with = "bool")]
     pub enabled: Field<bool>,
 }
 
@@ -78,15 +81,26 @@ pub struct FailedFiles {
 }
 
 /// `{"queue": "q", "partition": "p"}`.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
+#[schemars(extend("required" = ["queue"]))]
 pub struct NotifyRequest<'a> {
     /// Required.
     #[serde(borrow)]
+    #[schemars(with = "Name")]
     pub queue: Text<'a>,
     /// All of them if absent.
     #[serde(borrow)]
+    #[schemars(with = "Option<Name>")]
     pub partition: Text<'a>,
+}
+
+/// Answer to a hint.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+pub struct NotifyAnswer {
+    /// Always `ok`.
+    #[schemars(extend("const" = "ok"))]
+    pub status: &'static str,
 }
 
 /// Answer to the clearing of a queue.

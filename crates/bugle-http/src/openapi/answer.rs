@@ -39,7 +39,8 @@ impl Shared {
         (
             Self::Unavailable,
             "Unavailable",
-            "The store is away: whether the request was carried out is not known. Try again after the pause.",
+            "The store is away: whether the request was carried out is not known. With `code` `maintenance`: pushes are \
+             in maintenance, and nothing was changed. Try again after the pause.",
         ),
     ];
 

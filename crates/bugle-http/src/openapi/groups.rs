@@ -3,16 +3,18 @@
 use std::collections::BTreeMap;
 
 use bugle_wire::{
-    DeleteGroupAnswer, GroupQueueEntry, NoSuccess, SeekAnswer, SeekPartitionAnswer, SeekRequest,
-    SubscriptionAnswer, SubscriptionRequest,
+    DeleteGroupAnswer, GroupEntry, GroupQueueEntry, LaggingEntry, NoSuccess, SeekAnswer, SeekPartitionAnswer,
+    SeekRequest, SubscriptionAnswer, SubscriptionRequest,
 };
 use serde_json::{Value, json};
 
 use super::GROUPS;
 use super::api::Api;
-use super::parameter::{Parameter, flag_on, path_name};
+use super::parameter::{Parameter, flag_on, number, path_name};
+use crate::routes::group_list::{DEFAULT_LAG, LAGGING};
 
 pub(super) fn describe(api: &mut Api) {
+    lists(api);
     looks(api);
     seeks(api);
 }
@@ -27,6 +29,28 @@ fn queue() -> Parameter {
 
 fn metadata() -> Parameter {
     flag_on("deleteMetadata", "Forget where the group started, too.")
+}
+
+fn lists(api: &mut Api) {
+    api.get("/api/v1/consumer-groups", "groups")
+        .says(GROUPS, "List groups")
+        .about("An entry for each group and queue.")
+        .answers::<[GroupEntry<'_>]>(200, "By group and queue.")
+        .stored();
+    let most = format!("Most partitions, cut to 1..{LAGGING}.");
+    api.get("/api/v1/consumer-groups/lagging", "lagging")
+        .says(GROUPS, "Partitions in which groups are behind")
+        .takes(number("minLagSeconds", Some(DEFAULT_LAG), "By at least so many seconds. Below 0 is 0."))
+        .takes(number("limit", u64::try_from(LAGGING).ok(), &most))
+        .answers::<[LaggingEntry<'_>]>(200, "The oldest message first.")
+        .stored();
+    api.delete("/api/v1/consumer-groups/lagging", "deleteGroupLagging")
+        .says(GROUPS, "Delete the group `lagging`")
+        .about("A group may have this name, too; then this deletes it as any other.")
+        .takes(metadata())
+        .answers::<DeleteGroupAnswer<'_>>(200, "It is gone.")
+        .bounded()
+        .stored();
 }
 
 fn looks(api: &mut Api) {

@@ -13,11 +13,16 @@ mod operation;
 mod consume;
 mod dlq;
 mod groups;
+mod internals;
 mod messages;
 mod produce;
 mod queue;
+mod resources;
 mod server;
+mod system;
 mod traces;
+
+mod history;
 
 use std::sync::LazyLock;
 
@@ -38,18 +43,22 @@ const GROUPS: &str = "Consumer groups";
 const MESSAGES: &str = "Messages";
 const LETTERS: &str = "Dead letters";
 const TRACES: &str = "Traces";
+const STATISTICS: &str = "Statistics";
+const HISTORY: &str = "History";
 const SERVER: &str = "Server";
 
 /// The groups of operations, in the order one meets them.
-const TAGS: [(&str, &str); 8] = [
+const TAGS: [(&str, &str); 10] = [
     (PRODUCE, "Put messages into queues, alone or in one transaction with acknowledgements."),
     (CONSUME, "Take messages out under a lease, acknowledge them, keep the lease."),
-    (QUEUES, "Options of queues, and their end."),
+    (QUEUES, "Options of queues, emptying them, and their end."),
     (GROUPS, "Where groups of consumers stand, and sending them elsewhere."),
     (MESSAGES, "Look at messages, and handle single ones."),
     (LETTERS, "Messages that were given up, and their way back."),
     (TRACES, "What consumers record about messages."),
-    (SERVER, "Health, numbers, and this description."),
+    (STATISTICS, "What there is and how much of it, counted for each answer."),
+    (HISTORY, "What happened, by time, server and queue."),
+    (SERVER, "Health, numbers, maintenance, and this description."),
 ];
 
 const ABOUT: &str = "\
@@ -76,7 +85,10 @@ fn document() -> Document {
     messages::describe(&mut api);
     dlq::describe(&mut api);
     traces::describe(&mut api);
+    resources::describe(&mut api);
+    history::describe(&mut api);
     server::describe(&mut api);
+    system::describe(&mut api);
     let info = json!({
         "title": "Bugle",
         "version": env!("CARGO_PKG_VERSION"),

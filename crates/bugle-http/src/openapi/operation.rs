@@ -108,6 +108,18 @@ impl<'a> Op<'a> {
         self
     }
 
+    /// An answer of a type that leaves fields out, but not these.
+    pub(super) fn answers_telling<T: JsonSchema>(
+        mut self,
+        status: u16,
+        about: &str,
+        fields: &[&str],
+    ) -> Self {
+        let schema = json!({ "allOf": [self.api.written::<T>(), { "required": fields }] });
+        self.operation().answers.insert(status, answer::json(about, &schema, &[]));
+        self
+    }
+
     /// An answer with a body of one of two kinds.
     pub(super) fn answers_either<A: JsonSchema, B: JsonSchema>(mut self, status: u16, about: &str) -> Self {
         let either = json!({ "anyOf": [self.api.written::<A>(), self.api.written::<B>()] });

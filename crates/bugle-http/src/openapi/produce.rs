@@ -12,7 +12,8 @@ pub(super) fn describe(api: &mut Api) {
         .about(
             "Stores all messages or none. Queues and partitions are made by their first message. Messages of one partition keep \
              the order of the request, and are answered when they are durable. A transaction id that the partition has seen inside \
-             the queue's `dedupWindowSeconds` is a duplicate: it is not stored again, and the answer tells the original's id.",
+             the queue's `dedupWindowSeconds` is a duplicate: it is not stored again, and the answer tells the original's id. While pushes are in maintenance they \
+             are kept on the server's disk instead: `buffered`.",
         )
         .body::<PushRequest<'_>>(json!({
             "items": [{

@@ -2,14 +2,14 @@
 
 use bugle_broker::option_bounds;
 use bugle_store::QueueOptions;
-use bugle_wire::{ConfigureAnswer, ConfigureRequest, DeleteQueueAnswer};
+use bugle_wire::{ClearAnswer, ConfigureAnswer, ConfigureRequest, DeleteQueueAnswer};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use super::QUEUES;
 use super::api::Api;
-use super::parameter::path_id;
+use super::parameter::{name, path_id};
 
 pub(super) fn describe(api: &mut Api) {
     api.post("/api/v1/configure", "configure")
@@ -36,6 +36,14 @@ pub(super) fn describe(api: &mut Api) {
         .takes(path_id("queue", "The queue."))
         .answers::<DeleteQueueAnswer<'_>>(200, "There is no such queue now.")
         .bounded()
+        .stored();
+    api.delete("/api/v1/queues/{queue}/clear", "clearQueue")
+        .says(QUEUES, "Remove all messages of a queue")
+        .about("Or of one of its partitions. The queue, its partitions and its groups stay; what is in a spool is not touched.")
+        .takes(path_id("queue", "The queue."))
+        .takes(name("partition", "Only this partition."))
+        .answers::<ClearAnswer<'_>>(200, "They are gone.")
+        .refuses(404, "There is no such queue or partition.")
         .stored();
 }
 

@@ -8,11 +8,13 @@ use axum::response::Response;
 use bugle_broker::{History, HistoryQuery, Looks, QueueCounts, QueueFilter, ServerHistory, ServerPoint};
 use bugle_store::Timestamp;
 use bugle_wire::{
-    Millis, OpsAnswer, OpsPoint, ParkedAnswer, ParkedPoint, QueueLagEntry, RemovalAnswer, RemovalCounts,
-    RemovalPoint, Replica, Seconds, WorkerPoint,
+    BusyQueue, CpuLooks, LooksEntry, LoopLooks, MemoryLooks, Millis, OpsAnswer, OpsCount, OpsCounts,
+    OpsPoint, ParkedAnswer, ParkedPoint, PoolLooks, QueueLagEntry, QueuedLooks, RegistryLooks, RemovalAnswer,
+    RemovalCounts, RemovalPoint, Replica, ReplicaMetrics, ReplicaPoint, ReplicaSeries, ReplicasAnswer,
+    Seconds, ThreadpoolLooks, VerbOps, WorkSummary, WorkerEntry, WorkerPoint, WorkersAnswer,
 };
 use http::StatusCode;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::app::App;
 use crate::error::{Failure, json as answer};
@@ -29,54 +31,64 @@ pub(crate) async fn system_metrics(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Failure> {
     let history = read(&app, query, false).await?;
-    let replicas: Vec<Value> = history.servers.iter().map(replica_series).collect();
-    let body = json!({
-        "timeRange": time_range(&history),
-        "replicas": replicas,
-        "replicaCount": history.servers.len(),
-        "bucketMinutes": bucket_minutes(&history),
-        "pointCount": history.servers.iter().map(|server| server.points.len()).sum::<usize>(),
-        "truncated": history.truncated,
-    });
+    let body = ReplicasAnswer {
+        time_range: time_range(&history),
+        replicas: history.servers.iter().map(replica_series).collect(),
+        replica_count: history.servers.len(),
+        bucket_minutes: bucket_minutes(&history),
+        point_count: history.servers.iter().map(|server| server.points.len()).sum(),
+        truncated: history.truncated,
+    };
     Ok(answer(StatusCode::OK, &body))
 }
 
-fn replica_series(server: &ServerHistory) -> Value {
-    let point = |point: &ServerPoint| json!({ "timestamp": Seconds(point.at.0), "sampleCount": point.records, "metrics": metrics(point) });
-    // A server's name is its host and port, unless it was given another.
-    let port = server.name.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
-    json!({
-        "hostname": server.host,
-        "port": port,
-        "workerId": server.name,
-        "timeSeries": server.points.iter().map(point).collect::<Vec<_>>(),
-    })
+fn replica_series(server: &ServerHistory) -> ReplicaSeries<'_> {
+    let point = |point: &ServerPoint| ReplicaPoint {
+        timestamp: Seconds(point.at.0),
+        sample_count: point.records,
+        metrics: metrics(point),
+    };
+    ReplicaSeries {
+        hostname: &server.host,
+        // A server's name is its host and port, unless it was given another.
+        port: server.name.rsplit_once(':').and_then(|(_, port)| port.parse().ok()),
+        worker_id: &server.name,
+        time_series: server.points.iter().map(point).collect(),
+    }
 }
 
 /// Processor times are microseconds per second. There is one pool of threads, and what waits, waits for the store.
-fn metrics(point: &ServerPoint) -> Value {
+fn metrics(point: &ServerPoint) -> ReplicaMetrics {
     let (gauges, counts) = (&point.gauges, &point.counts);
-    let looks = |looks: &Looks| json!({ "avg": round(looks.mean()), "min": looks.min, "max": looks.max, "last": looks.last });
-    let ops = |count: u64, items: u64| json!({ "count": count, "items": items });
-    json!({
-        "cpu": { "user_us": looks(&point.user), "system_us": looks(&point.system) },
-        "memory": { "rss_bytes": looks(&gauges.resident_bytes), "virtual_bytes": looks(&gauges.virtual_bytes) },
-        "database": {
-            "pool_size": looks(&gauges.pool_max),
-            "pool_idle": looks(&gauges.pool_idle),
-            "pool_active": looks(&gauges.pool_in_use),
+    let looks = |looks: &Looks| LooksEntry {
+        avg: round(looks.mean()),
+        min: looks.min,
+        max: looks.max,
+        last: looks.last,
+    };
+    let pool_size = looks(&gauges.pool_max);
+    ReplicaMetrics {
+        cpu: CpuLooks { user_us: looks(&point.user), system_us: looks(&point.system) },
+        memory: MemoryLooks {
+            rss_bytes: looks(&gauges.resident_bytes),
+            virtual_bytes: looks(&gauges.virtual_bytes),
         },
-        "threadpool": { "db": { "pool_size": looks(&gauges.pool_max), "queue_size": looks(&gauges.queued) } },
-        "registries": { "response": looks(&gauges.parked) },
-        "event_loop": { "lag_us": looks(&gauges.delay_us) },
-        "shared_state": {
-            "sidecar_ops": {
-                "push": ops(counts.push_requests, counts.push_messages),
-                "pop": ops(counts.pop_requests, counts.pop_messages),
-                "ack": ops(counts.ack_requests, counts.ack_messages),
+        database: PoolLooks {
+            pool_size,
+            pool_idle: looks(&gauges.pool_idle),
+            pool_active: looks(&gauges.pool_in_use),
+        },
+        threadpool: ThreadpoolLooks { db: QueuedLooks { pool_size, queue_size: looks(&gauges.queued) } },
+        registries: RegistryLooks { response: looks(&gauges.parked) },
+        event_loop: LoopLooks { lag_us: looks(&gauges.delay_us) },
+        shared_state: OpsCounts {
+            sidecar_ops: VerbOps {
+                push: OpsCount { count: counts.push_requests, items: counts.push_messages },
+                pop: OpsCount { count: counts.pop_requests, items: counts.pop_messages },
+                ack: OpsCount { count: counts.ack_requests, items: counts.ack_messages },
             },
         },
-    })
+    }
 }
 
 pub(crate) async fn worker_metrics(
@@ -90,70 +102,69 @@ pub(crate) async fn worker_metrics(
     let all: Vec<&ServerPoint> = history.servers.iter().flat_map(|server| &server.points).collect();
     let total = Together::of(&all);
     let (counts, traffic) = (&total.counts, &total.traffic);
-    let body = json!({
-        "timeRange": time_range(&history),
-        "bucketMinutes": bucket_minutes(&history),
-        "pointCount": series.len(),
-        "timeSeries": series,
-        "workers": workers(&history),
-        "queues": busiest_queues(&history),
-        "summary": {
-            "totalPushMessages": traffic.pushed,
-            "totalPopMessages": traffic.popped,
-            "totalAckMessages": traffic.acked,
-            "totalPushRequests": counts.push_requests,
-            "totalPopRequests": counts.pop_requests,
-            "totalAckRequests": counts.ack_requests,
-            "totalTransactions": counts.transactions,
-            "totalDbErrors": counts.store_errors,
-            "totalAckFailed": counts.ack_failed,
-            "totalDlq": counts.dead_lettered,
-            "pendingMessages": app.broker.totals(&QueueFilter::default()).await?.messages.pending,
+    let body = WorkersAnswer {
+        time_range: time_range(&history),
+        bucket_minutes: bucket_minutes(&history),
+        point_count: series.len(),
+        time_series: series,
+        workers: workers(&history),
+        queues: busiest_queues(&history),
+        summary: WorkSummary {
+            total_push_messages: traffic.pushed,
+            total_pop_messages: traffic.popped,
+            total_ack_messages: traffic.acked,
+            total_push_requests: counts.push_requests,
+            total_pop_requests: counts.pop_requests,
+            total_ack_requests: counts.ack_requests,
+            total_transactions: counts.transactions,
+            total_db_errors: counts.store_errors,
+            total_ack_failed: counts.ack_failed,
+            total_dlq: counts.dead_lettered,
+            pending_messages: app.broker.totals(&QueueFilter::default()).await?.messages.pending,
         },
-        "truncated": history.truncated,
-    });
+        truncated: history.truncated,
+    };
     Ok(answer(StatusCode::OK, &body))
 }
 
 /// Each server as it was in its last bucket, and what it did in all.
-pub(crate) fn workers(history: &History) -> Vec<Value> {
-    let tell = |server: &ServerHistory| {
-        let last: Vec<&ServerPoint> = server.points.last().into_iter().collect();
-        let all: Vec<&ServerPoint> = server.points.iter().collect();
-        let (now, whole) = (Together::of(&last), Together::of(&all));
-        json!({
-            "hostname": server.host,
-            "workerId": server.name,
-            "avgEventLoopLagMs": round(now.mean_delay_ms),
-            "maxEventLoopLagMs": round(whole.max_delay_ms),
-            "freeSlots": now.min_free,
-            "dbConnections": now.in_use + now.idle,
-            "jobQueueSize": now.max_queued,
-            "backoffSize": now.backed_off,
-            "messagesProcessed": whole.processed(),
-            "lastSeen": Millis(server.last_seen.0),
-        })
-    };
-    history.servers.iter().map(tell).collect()
+pub(crate) fn workers(history: &History) -> Vec<WorkerEntry<'_>> {
+    history.servers.iter().map(worker).collect()
+}
+
+fn worker(server: &ServerHistory) -> WorkerEntry<'_> {
+    let last: Vec<&ServerPoint> = server.points.last().into_iter().collect();
+    let all: Vec<&ServerPoint> = server.points.iter().collect();
+    let (now, whole) = (Together::of(&last), Together::of(&all));
+    WorkerEntry {
+        hostname: &server.host,
+        worker_id: &server.name,
+        avg_event_loop_lag_ms: round(now.mean_delay_ms),
+        max_event_loop_lag_ms: round(whole.max_delay_ms),
+        free_slots: now.min_free,
+        db_connections: now.in_use + now.idle,
+        job_queue_size: now.max_queued,
+        backoff_size: now.backed_off,
+        messages_processed: whole.processed(),
+        last_seen: Millis(server.last_seen.0),
+    }
 }
 
 /// Queues over the whole time, those with most deliveries first.
-fn busiest_queues(history: &History) -> Vec<Value> {
+fn busiest_queues(history: &History) -> Vec<BusyQueue<'_>> {
     let mut queues: BTreeMap<&str, QueueCounts> = BTreeMap::new();
     for point in &history.queues {
         queues.entry(&point.queue).or_default().add(&point.counts);
     }
     let mut queues: Vec<(&str, QueueCounts)> = queues.into_iter().filter(|(_, c)| c.popped > 0).collect();
     queues.sort_by_key(|(_, counts)| std::cmp::Reverse(counts.popped));
-    let tell = |(name, counts): &(&str, QueueCounts)| {
-        json!({
-            "queueName": name,
-            "popCount": counts.popped,
-            "avgLagMs": mean_lag(counts),
-            "maxLagMs": round(millis(counts.lag_max_us)),
-        })
+    let tell = |(queue_name, counts): (_, QueueCounts)| BusyQueue {
+        queue_name,
+        pop_count: counts.popped,
+        avg_lag_ms: mean_lag(&counts),
+        max_lag_ms: round(millis(counts.lag_max_us)),
     };
-    queues.iter().map(tell).collect()
+    queues.into_iter().map(tell).collect()
 }
 
 pub(crate) async fn queue_lag(

@@ -16,8 +16,8 @@ use crate::query::Query;
 use crate::routes::groups::forget;
 use crate::routes::resources::rounded;
 
-const DEFAULT_LAG: u64 = 3600;
-const LAGGING: usize = 1000;
+pub(crate) const DEFAULT_LAG: u64 = 3600;
+pub(crate) const LAGGING: usize = 1000;
 
 pub(crate) async fn list(State(app): State<Arc<App>>) -> Result<Response, Failure> {
     let groups = app.broker.group_stats().await?;

@@ -20,11 +20,11 @@ use crate::query::Query;
 use crate::routes::pop::bad_path;
 use crate::routes::resources::{counts, filter, partitions_page, queue_list};
 
-const QUEUES: usize = 100;
-const MAX_QUEUES: usize = 10_000;
-const PARTITIONS: usize = 1000;
-const MESSAGES: usize = 50;
-const MAX_MESSAGES: usize = 1000;
+pub(crate) const QUEUES: usize = 100;
+pub(crate) const MAX_QUEUES: usize = 10_000;
+pub(crate) const PARTITIONS: usize = 1000;
+pub(crate) const MESSAGES: usize = 50;
+pub(crate) const MAX_MESSAGES: usize = 1000;
 
 type QueuePath = Result<Path<String>, PathRejection>;
 

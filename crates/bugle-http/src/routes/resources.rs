@@ -25,11 +25,11 @@ use crate::query::Query;
 use crate::routes::pop::bad_path;
 
 /// Partitions of a queue in one answer: told in detail, and with their depth alone.
-const DETAILED: usize = 1000;
-const MAX_PARTITIONS: usize = 10_000;
+pub(crate) const DETAILED: usize = 1000;
+pub(crate) const MAX_PARTITIONS: usize = 10_000;
 /// Partitions in a ranking; the first is what its readers expect.
-const RANKED: usize = 610;
-const MAX_RANKED: usize = 1000;
+pub(crate) const RANKED: usize = 610;
+pub(crate) const MAX_RANKED: usize = 1000;
 
 type QueuePath = Result<Path<String>, PathRejection>;
 

@@ -7,11 +7,15 @@ use std::time::Duration;
 
 use axum::extract::{RawQuery, State};
 use axum::response::Response;
-use bugle_broker::{History, HistoryQuery, LetterQuery, QueueFilter, QueueStats, Refused, ServerPoint};
+use bugle_broker::{
+    History, HistoryQuery, LetterQuery, QueueFilter, QueueStats, Refused, ServerCounts, ServerPoint,
+};
 use bugle_store::{LaneId, Page, Timestamp};
-use bugle_wire::{AnalyticsAnswer, AnalyticsPoint, Millis, Seconds, ThroughputPoint};
+use bugle_wire::{
+    AnalyticsAnswer, AnalyticsPoint, ErrorCounts, ErrorEntry, LeaseCounts, LetterSummary, Millis, Seconds,
+    ThroughputPoint, TrafficAnswer, TrafficMessages, TrafficQueue, VerbNumbers,
+};
 use http::StatusCode;
-use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::error::{Failure, json as answer};
@@ -40,63 +44,75 @@ pub(crate) async fn status(
     let all: Vec<&ServerPoint> = history.servers.iter().flat_map(|server| &server.points).collect();
     let total = Together::of(&all);
     let counts = &total.counts;
-    let per_request = |messages: u64, requests: u64| round(messages as f64 / requests.max(1) as f64);
     let filter =
         QueueFilter { queue: query.queue, namespace: query.namespace, task: query.task, search: None };
     let queues = app.broker.queue_stats(&filter).await?;
-    let sum = |of: fn(&QueueStats) -> u64| queues.iter().map(of).sum::<u64>();
-    let dead = sum(|stats| stats.messages.dead_letter);
+    let dead = sum(&queues, |stats| stats.messages.dead_letter);
     let letters = dead_letters(&app, &filter, &queues, &history, dead).await?;
-    let body = json!({
-        "timeRange": time_range(&history),
-        "bucketMinutes": bucket_minutes(&history),
-        "pointCount": series.len(),
-        "throughput": series,
-        "queues": queues.iter().take(MAX_QUEUES).map(queue_entry).collect::<Vec<_>>(),
-        "messages": {
-            "total": sum(|stats| stats.messages.total),
-            "pending": sum(|stats| stats.messages.pending),
-            "processing": sum(|stats| stats.messages.processing),
-            "completed": sum(|stats| stats.messages.completed),
-            // A message that failed is delivered again, which is pending, or is a dead letter.
-            "failed": 0,
-            "deadLetter": dead,
-            "requests": { "push": counts.push_requests, "pop": counts.pop_requests, "ack": counts.ack_requests },
-            "batchEfficiency": {
-                "push": per_request(counts.push_messages, counts.push_requests),
-                "pop": per_request(counts.pop_messages, counts.pop_requests),
-                "ack": per_request(counts.ack_messages, counts.ack_requests),
-            },
+    let body = TrafficAnswer {
+        time_range: time_range(&history),
+        bucket_minutes: bucket_minutes(&history),
+        point_count: series.len(),
+        throughput: series,
+        queues: queues.iter().take(MAX_QUEUES).map(queue_entry).collect(),
+        messages: messages(&queues, counts),
+        leases: LeaseCounts {
+            active: sum(&queues, |stats| stats.leases),
+            partitions_with_leases: sum(&queues, |stats| stats.leases),
+            total_batch_size: sum(&queues, |stats| stats.leased),
+            total_acked: sum(&queues, |stats| stats.consumed),
         },
-        "leases": {
-            "active": sum(|stats| stats.leases),
-            "partitionsWithLeases": sum(|stats| stats.leases),
-            "totalBatchSize": sum(|stats| stats.leased),
-            "totalAcked": sum(|stats| stats.consumed),
+        dead_letter_queue: letters,
+        workers: workers(&history),
+        errors: ErrorCounts {
+            db_errors: counts.store_errors,
+            ack_failed: if filtered { total.traffic.ack_failed } else { counts.ack_failed },
+            dlq_messages: if filtered { total.traffic.dead } else { counts.dead_lettered },
         },
-        "deadLetterQueue": letters,
-        "workers": workers(&history),
-        "errors": {
-            "dbErrors": counts.store_errors,
-            "ackFailed": if filtered { total.traffic.ack_failed } else { counts.ack_failed },
-            "dlqMessages": if filtered { total.traffic.dead } else { counts.dead_lettered },
-        },
-        "statsAge": 0,
-        "truncated": history.truncated,
-    });
+        stats_age: 0,
+        truncated: history.truncated,
+    };
     Ok(answer(StatusCode::OK, &body))
 }
 
-fn queue_entry(stats: &QueueStats) -> Value {
+fn sum(queues: &[QueueStats], of: fn(&QueueStats) -> u64) -> u64 {
+    queues.iter().map(of).sum()
+}
+
+/// Messages as they are now, and requests as they were counted.
+fn messages(queues: &[QueueStats], counts: &ServerCounts) -> TrafficMessages {
+    let per_request = |messages: u64, requests: u64| round(messages as f64 / requests.max(1) as f64);
+    TrafficMessages {
+        total: sum(queues, |stats| stats.messages.total),
+        pending: sum(queues, |stats| stats.messages.pending),
+        processing: sum(queues, |stats| stats.messages.processing),
+        completed: sum(queues, |stats| stats.messages.completed),
+        // A message that failed is delivered again, which is pending, or is a dead letter.
+        failed: 0,
+        dead_letter: sum(queues, |stats| stats.messages.dead_letter),
+        requests: VerbNumbers {
+            push: counts.push_requests,
+            pop: counts.pop_requests,
+            ack: counts.ack_requests,
+        },
+        batch_efficiency: VerbNumbers {
+            push: per_request(counts.push_messages, counts.push_requests),
+            pop: per_request(counts.pop_messages, counts.pop_requests),
+            ack: per_request(counts.ack_messages, counts.ack_requests),
+        },
+    }
+}
+
+fn queue_entry(stats: &QueueStats) -> TrafficQueue<'_> {
     let queue = &stats.queue;
-    json!({
-        "id": queue.id.0,
-        "name": queue.name,
-        "namespace": queue.namespace,
-        "task": queue.task,
-        "partitions": stats.partitions,
-        "totalConsumed": stats.consumed,
-    })
+    TrafficQueue {
+        id: queue.id.0,
+        name: &queue.name,
+        namespace: &queue.namespace,
+        task: &queue.task,
+        partitions: stats.partitions,
+        total_consumed: stats.consumed,
+    }
 }
 
 /// Dead letters in all, and of the latest that failed in this time where they come from and why.
@@ -106,7 +122,7 @@ async fn dead_letters(
     queues: &[QueueStats],
     history: &History,
     total: u64,
-) -> Result<Value, Failure> {
+) -> Result<LetterSummary, Failure> {
     let mut letters = Vec::new();
     if total > 0 {
         let wanted = LetterQuery {
@@ -127,12 +143,12 @@ async fn dead_letters(
     let mut errors: Vec<(&str, u64)> = errors.into_iter().collect();
     errors.sort_by_key(|(error, count)| (Reverse(*count), *error));
     errors.truncate(TOP_ERRORS);
-    let error = |(error, count): &(&str, u64)| json!({ "error": error, "count": count });
-    Ok(json!({
-        "totalMessages": total,
-        "affectedPartitions": partitions.len(),
-        "topErrors": errors.iter().map(error).collect::<Vec<_>>(),
-    }))
+    let error = |(error, count): (&str, u64)| ErrorEntry { error: error.to_owned(), count };
+    Ok(LetterSummary {
+        total_messages: total,
+        affected_partitions: partitions.len(),
+        top_errors: errors.into_iter().map(error).collect(),
+    })
 }
 
 pub(crate) async fn analytics(

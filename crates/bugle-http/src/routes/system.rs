@@ -7,9 +7,10 @@ use axum::extract::State;
 use axum::response::Response;
 use bugle_broker::{Refused, check_name, check_queue};
 use bugle_store::PutSwitches;
-use bugle_wire::{BufferStats, FailedFiles, Field, MaintenanceAnswer, NotifyRequest, SwitchRequest, read};
+use bugle_wire::{
+    BufferStats, FailedFiles, Field, MaintenanceAnswer, NotifyAnswer, NotifyRequest, SwitchRequest, read,
+};
 use http::StatusCode;
-use serde_json::json;
 
 use crate::app::App;
 use crate::body;
@@ -106,7 +107,7 @@ pub(crate) async fn notify(State(app): State<Arc<App>>, body: Body) -> Result<Re
     check_queue("queue", queue)?;
     partition.map_or(Ok(()), |partition| check_name("partition", partition))?;
     app.broker.notify(queue, partition);
-    Ok(json(StatusCode::OK, &json!({ "status": "ok" })))
+    Ok(json(StatusCode::OK, &NotifyAnswer { status: "ok" }))
 }
 
 pub(crate) async fn inter_instance(State(app): State<Arc<App>>) -> Response {

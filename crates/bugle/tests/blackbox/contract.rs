@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use crate::common::contract::{DOCUMENT, seen};
 use crate::common::{Client, Server};
 use crate::dead_letters::bury;
+use crate::maintenance::{POPS, PUSHES, drained, switch};
 
 /// Statuses that need an outage, a flood, a slow client or credentials; other tests see to them.
 const ELSEWHERE: [u16; 7] = [401, 403, 408, 413, 429, 500, 503];
@@ -30,7 +31,11 @@ on_every_engine! {
         look(&server).await;
         give_up_and_send_back(&server).await;
         trace(&server).await;
+        count(&server).await;
+        recall(&server).await;
         move_groups(&server).await;
+        maintain(&server).await;
+        clear(&server).await;
         refuse(&server).await;
         assert!(unseen().is_empty(), "described but never seen: {:#?}", unseen());
     }
@@ -63,6 +68,10 @@ async fn tell(server: &Server) {
         "/metrics",
         "/metrics/prometheus",
         "/api/v1/system/shared-state",
+        "/api/v1/system/maintenance",
+        "/api/v1/system/maintenance/pop",
+        "/internal/api/shared-state/stats",
+        "/internal/api/inter-instance/stats",
     ] {
         assert_eq!(server.get(path).await.status, 200, "{path}");
     }
@@ -70,7 +79,9 @@ async fn tell(server: &Server) {
 
 async fn consume(server: &Server) {
     server
-        .configure(json!({"queue": "q", "namespace": "n", "options": {"leaseTime": 60, "strange": 1}}))
+        .configure(
+            json!({"queue": "q", "namespace": "n", "task": "t", "options": {"leaseTime": 60, "strange": 1}}),
+        )
         .await;
     server.push_ids("q", "p", &["t1", "t2", "t1"]).await;
     for rest in [
@@ -169,6 +180,80 @@ async fn trace(server: &Server) {
     }
 }
 
+/// What there is. By now there are queues, groups that are behind, and dead letters.
+async fn count(server: &Server) {
+    for path in [
+        "resources/queues?search=q&limit=1",
+        "resources/queues/q?limit=1",
+        "resources/queues/q/depth?group=d",
+        "resources/queues/q/depth",
+        "resources/partitions?queue=q",
+        "resources/namespaces",
+        "resources/tasks",
+        "resources/overview",
+        "status/queues?namespace=n",
+        "status/queues/q",
+        "status/queues/q/messages",
+        "consumer-groups",
+        "consumer-groups/lagging?minLagSeconds=0",
+    ] {
+        let told = server.get(&format!("/api/v1/{path}")).await.expect(200);
+        let list = [&told, &told["queues"], &told["partitions"], &told["namespaces"], &told["tasks"]];
+        let empty = list.iter().filter_map(|list| list.as_array()).any(Vec::is_empty);
+        assert!(!empty, "{path} proves nothing: {told}");
+    }
+    for path in [
+        "resources/queues/nowhere",
+        "resources/queues/nowhere/depth",
+        "resources/partitions?queue=nowhere",
+        "status/queues/nowhere",
+        "status/queues/nowhere/messages",
+    ] {
+        server.get(&format!("/api/v1/{path}")).await.expect(404);
+    }
+    server.send("POST", "/api/v1/stats/refresh", "").await.expect(200);
+}
+
+/// What happened.
+async fn recall(server: &Server) {
+    for (path, lists) in [
+        ("status", &["/throughput", "/queues", "/workers", "/deadLetterQueue/topErrors"][..]),
+        ("status?queue=q", &["/throughput"]),
+        ("status/analytics?interval=minute", &["/dataPoints"]),
+        ("analytics/system-metrics", &["/replicas", "/replicas/0/timeSeries"]),
+        ("analytics/worker-metrics", &["/timeSeries", "/workers", "/queues"]),
+        ("analytics/queue-lag", &[""]),
+        ("analytics/queue-ops", &["/series", "/queues"]),
+        ("analytics/queue-parked-replicas", &["/replicas"]),
+        ("analytics/retention", &[]),
+        ("analytics/postgres-stats", &[]),
+    ] {
+        let told = server.get(&format!("/api/v1/{path}")).await.expect(200);
+        for list in lists {
+            let entries = told.pointer(list).and_then(Value::as_array);
+            assert!(entries.is_some_and(|list| !list.is_empty()), "{list} of {path} proves nothing: {told}");
+        }
+    }
+}
+
+async fn maintain(server: &Server) {
+    switch(server, PUSHES, true).await;
+    assert_eq!(server.push_ids("kept", "p", &["k"]).await[0]["status"], "buffered");
+    server.get(PUSHES).await.expect(200);
+    switch(server, PUSHES, false).await;
+    drained(server).await;
+    switch(server, POPS, true).await;
+    assert!(server.pop("/queue/kept").await.is_none());
+    switch(server, POPS, false).await;
+    server.post("/internal/api/notify", json!({"queue": "kept", "partition": "p"})).await.expect(200);
+}
+
+async fn clear(server: &Server) {
+    server.send("DELETE", "/api/v1/queues/kept/clear?partition=p", "").await.expect(200);
+    server.send("DELETE", "/api/v1/queues/kept/clear", "").await.expect(200);
+    server.send("DELETE", "/api/v1/queues/nowhere/clear", "").await.expect(404);
+}
+
 async fn move_groups(server: &Server) {
     let group = "/api/v1/consumer-groups/d";
     for to in [json!({"toBeginning": true}), json!({"timestamp": "2026-01-31T12:00:00Z"})] {
@@ -182,6 +267,7 @@ async fn move_groups(server: &Server) {
     server.send("DELETE", &format!("{group}/queues/q"), "").await.expect(200);
     server.send("DELETE", &format!("{group}/queues/nowhere"), "").await.expect(404);
     server.send("DELETE", group, "").await.expect(200);
+    server.send("DELETE", "/api/v1/consumer-groups/lagging", "").await.expect(200);
 }
 
 /// One bad request to each operation that knows such.
@@ -197,9 +283,12 @@ async fn refuse(server: &Server) {
                 uri = format!("{before}%FF{after}");
             }
             if uri == *path && operation["requestBody"].is_null() {
-                let query =
-                    operation["parameters"].as_array().unwrap().iter().map(|p| p["name"].as_str().unwrap());
-                let query: Vec<String> = query.map(|name| format!("{name}={long}")).collect();
+                // A switch takes any text, but it must be text.
+                let bad =
+                    |p: &Value| if p["schema"]["default"].is_boolean() { "%FF" } else { &*long }.to_owned();
+                let query = operation["parameters"].as_array().unwrap().iter();
+                let query: Vec<String> =
+                    query.map(|p| format!("{}={}", p["name"].as_str().unwrap(), bad(p))).collect();
                 uri = format!("{uri}?{}", query.join("&"));
             }
             let answer = server.send(&method.to_ascii_uppercase(), &uri, "{").await;
