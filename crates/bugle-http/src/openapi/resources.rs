@@ -71,9 +71,9 @@ fn one_queue(api: &mut Api) {
         .stored();
     api.get("/api/v1/resources/queues/{queue}/depth", "depth")
         .says(STATISTICS, "How much is before a group")
-        .about("Messages that are not acknowledged, in all and by partition. Made for scaling consumers.")
+        .about("Messages that are not acknowledged, in all and by partition.")
         .takes(queue())
-        .takes(name("group", "The group; who pops without one if absent."))
+        .takes(name("group", "The group; if absent, the one the queue is judged by in all other numbers, or everything kept if nobody reads it."))
         .takes_all(partitions(resources::MAX_PARTITIONS))
         .answers::<DepthAnswer<'_>>(200, "The numbers.")
         .refuses(404, "There is no such queue.")
