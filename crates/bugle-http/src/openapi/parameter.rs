@@ -13,15 +13,17 @@ pub(super) struct Parameter {
     name: &'static str,
     about: String,
     schema: Value,
+    /// Empty is as good as absent.
+    may_be_empty: bool,
 }
 
 impl Parameter {
     fn query(name: &'static str, about: impl Into<String>, schema: Value) -> Self {
-        Self { place: "query", name, about: about.into(), schema }
+        Self { place: "query", name, about: about.into(), schema, may_be_empty: true }
     }
 
     fn path(name: &'static str, about: &str, schema: Value) -> Self {
-        Self { place: "path", name, about: about.to_owned(), schema }
+        Self { place: "path", name, about: about.to_owned(), schema, may_be_empty: false }
     }
 
     pub(super) fn into_value(self) -> Value {
@@ -31,7 +33,8 @@ impl Parameter {
         if self.place == "path" {
             value["required"] = true.into();
             value["example"] = example(self.name, &self.schema).into();
-        } else {
+        }
+        if self.may_be_empty {
             value["allowEmptyValue"] = true.into();
         }
         value
@@ -102,7 +105,8 @@ pub(super) fn number(name: &'static str, default: Option<u64>, about: &str) -> P
 
 /// A whole number of at least 1 that must not be empty.
 pub(super) fn positive(name: &'static str, default: u64, about: &str) -> Parameter {
-    Parameter::query(name, about, json!({ "type": "integer", "minimum": 1, "default": default }))
+    let schema = json!({ "type": "integer", "minimum": 1, "default": default });
+    Parameter { may_be_empty: false, ..Parameter::query(name, about, schema) }
 }
 
 /// A time in a query; empty is none.
