@@ -12,6 +12,9 @@ use crate::append::lanes_by_id;
 use crate::row::{lane, limit, to_text};
 use crate::store::{PostgresStore, Tries, retry, unavailable};
 
+/// Times a lane is made that is not found afterwards.
+const ENSURE_TRIES: usize = 3;
+
 impl PostgresStore {
     pub(crate) async fn ensure_all(
         &self,
@@ -20,8 +23,18 @@ impl PostgresStore {
         let wanted: Vec<(LaneId, NewLane)> =
             batch.into_iter().map(|new| (LaneId::derive(new.queue, &new.name), new)).collect();
         let mut lanes: HashMap<Uuid, Lane> = HashMap::new();
-        for (bucket, items) in self.by_bucket(&wanted, |(id, _)| *id) {
-            lanes.extend(retry!(Tries::question(), self.ensure_once(bucket, &items)).map_err(unavailable)?);
+        for (bucket, mut items) in self.by_bucket(&wanted, |(id, _)| *id) {
+            // A lane that was there, and was collected before it could be read, is made by the next try. Not found by
+            // any of them: its queue is gone.
+            for _ in 0..ENSURE_TRIES {
+                let found =
+                    retry!(Tries::question(), self.ensure_once(bucket, &items)).map_err(unavailable)?;
+                lanes.extend(found);
+                items.retain(|(_, (id, _))| !lanes.contains_key(&id.0));
+                if items.is_empty() {
+                    break;
+                }
+            }
         }
         let answer = |(id, new): &(LaneId, NewLane)| match lanes.get(&id.0) {
             None => Err(LaneError::NoQueue),
