@@ -20,13 +20,12 @@ impl Inner {
         open: &mut [Open],
         plans: &mut Vec<Plan>,
     ) -> Result<(), Refused> {
+        // Who does not wait asks, always: another server may have done anything since.
+        let waits = |plan: &Plan| plan.cursor.is_none() && open[plan.job].job.deadline.is_some();
         // Where other servers are heard, one of them may have been faster; to lose to it costs more than to ask.
         let alone = || self.bell.status().iter().all(|carrier| carrier.peers.is_empty());
-        if plans.iter().any(|plan| plan.cursor.is_none()) && alone() {
-            for plan in plans.iter_mut().filter(|plan| plan.cursor.is_none()) {
-                // Who does not wait asks, always: another server may have done anything since.
-                plan.cursor = plan.first_cursor().filter(|_| open[plan.job].job.deadline.is_some());
-            }
+        if plans.iter().any(waits) && alone() {
+            plans.iter_mut().filter(|plan| waits(plan)).for_each(|plan| plan.cursor = plan.first_cursor());
         }
         self.resolve(plans).await?;
         let mut rest: Vec<u64> = open.iter().map(|o| o.messages).collect();
