@@ -24,5 +24,5 @@ pub use listen::{Listener, channel_name};
 pub use migrate::{MigrateError, Migration, migrate};
 pub use pool::{Pool, PoolOptions};
 pub use statement::{Schema, SchemaError, Statement, Step};
-pub use tokio_postgres::Row;
 pub use tokio_postgres::types::{FromSql, ToSql, Type};
+pub use tokio_postgres::{Error as RowError, Row};

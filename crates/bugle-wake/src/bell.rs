@@ -10,10 +10,13 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::core::Core;
+use crate::core::{Core, Gate};
 use crate::driver::{Board, Driver, Seat};
-use crate::hint::{Heard, Hearing, Source, Tiding};
+use crate::frame::{Body, Frame, HEADER};
+use crate::hint::{Audience, Heard, Hearing, Source, Tiding};
+use crate::notify;
 use crate::options::BellOptions;
+use crate::outbox::pack;
 use crate::status::{CarrierStatus, Counters};
 use crate::transport::{Carrier, Line};
 
@@ -140,6 +143,33 @@ impl<T: Tiding> Bell<T> {
             let frame = (core.source == Source::Notify).then(|| core.take_ping(now)).flatten()?;
             Some(BASE64_STANDARD_NO_PAD.encode(frame))
         })
+    }
+
+    /// Whether a ring would reach anybody.
+    pub fn audience(&self) -> Audience {
+        let now = Instant::now();
+        let mut audience = Audience::Nobody;
+        for seat in &self.inner.seats {
+            match seat.core.lock().gate(now) {
+                Gate::Open => return Audience::Somebody,
+                Gate::Waiting => audience = Audience::NotKnownYet,
+                Gate::Closed => {}
+            }
+        }
+        audience
+    }
+
+    /// Tidings as a text to publish on the channel of the NOTIFY carrier by a statement of the caller's own: for a
+    /// process that may end before its bell has rung. It is not numbered, so nobody notices if it is lost. `None`: too
+    /// many for one payload.
+    pub fn unsigned(tidings: &[T]) -> Option<String> {
+        match pack(tidings.iter(), notify::FRAME - HEADER).as_slice() {
+            [body @ Body::Hints(_)] => {
+                let frame = Frame { sender: 0, to: 0, sequence: 0, body: body.clone() };
+                Some(BASE64_STANDARD_NO_PAD.encode(frame.encode()))
+            }
+            _ => None,
+        }
     }
 
     /// Say goodbye, so that the others forget this server, and stop.

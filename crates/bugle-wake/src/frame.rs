@@ -8,6 +8,8 @@ use bytes::Bytes;
 use crate::interest::Digest;
 
 const VERSION: u8 = 1;
+/// The kind of a frame with hints.
+const HINTS: u8 = 1;
 /// Version, kind, sender, addressee, sequence.
 pub(crate) const HEADER: usize = 2 + 8 + 8 + 8;
 /// Longest server name that travels.
@@ -16,7 +18,7 @@ pub(crate) const NAME: usize = 64;
 /// A frame, read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
-    /// Who sent it.
+    /// Who sent it; 0: somebody who does not stay, with hints and nothing else.
     pub(crate) sender: u64,
     /// For whom it is; 0: for everybody, or not known yet.
     pub(crate) to: u64,
@@ -70,7 +72,7 @@ impl Frame {
     pub(crate) fn encode(&self) -> Bytes {
         let mut out = Vec::with_capacity(HEADER + 64);
         let kind = match &self.body {
-            Body::Hints(_) => 1,
+            Body::Hints(_) => HINTS,
             Body::Recheck => 2,
             Body::Trailing => 3,
             Body::Ping(ping) if ping.hello => 5,
@@ -111,11 +113,11 @@ impl Frame {
         let mut rest: &[u8] = bytes;
         let [version, kind] = take::<2>(&mut rest)?;
         let (sender, to, sequence) = (number(&mut rest)?, number(&mut rest)?, number(&mut rest)?);
-        if version != VERSION || sender == 0 {
+        if version != VERSION || (sender == 0 && kind != HINTS) {
             return None;
         }
         let body = match kind {
-            1 => Body::Hints(bytes.slice(HEADER..)),
+            HINTS => Body::Hints(bytes.slice(HEADER..)),
             2 => Body::Recheck,
             3 => Body::Trailing,
             4 | 5 => Body::Ping(Ping {

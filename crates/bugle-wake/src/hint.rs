@@ -72,6 +72,17 @@ pub struct Hearing {
     pub lapses: u64,
 }
 
+/// Who would hear a ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Audience {
+    /// At least one other server, or it cannot be ruled out.
+    Somebody,
+    /// Answers to the greeting may still come.
+    NotKnownYet,
+    /// Nobody.
+    Nobody,
+}
+
 /// How well other servers are heard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HearingState {

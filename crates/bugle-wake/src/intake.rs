@@ -31,6 +31,9 @@ impl<T: Tiding> Core<T> {
             self.counters.dropped(DropReason::Own);
             return self.own(now, &frame.body, out);
         }
+        if frame.sender == 0 {
+            return self.unsigned(now, from, frame, out);
+        }
         // A peer that does not know yet who is here, or writes to an earlier start of this server, numbers a stream
         // that did not come here from its beginning. What it says is welcome all the same.
         let for_me = self.echo || frame.to == self.me;
@@ -50,6 +53,15 @@ impl<T: Tiding> Core<T> {
         }
         out.extend(reason.map(Action::Recheck));
         self.body(now, from, frame, known, out);
+    }
+
+    /// Hints of somebody who does not stay. Without a number they could be replayed, so only the database may bring them.
+    fn unsigned(&mut self, now: Instant, from: Option<SocketAddr>, frame: Frame, out: &mut Vec<Action<T>>) {
+        if !self.echo {
+            return self.counters.dropped(DropReason::Malformed);
+        }
+        add(&self.counters.received);
+        self.body(now, from, frame, false, out);
     }
 
     /// Note who was heard; a newcomer is answered.

@@ -74,12 +74,13 @@ mod intake;
 
 mod driver;
 
-mod bell;
 mod notify;
 mod udp;
 
+mod bell;
+
 pub use bell::Bell;
-pub use hint::{Heard, Hearing, HearingState, Source, Tiding};
+pub use hint::{Audience, Heard, Hearing, HearingState, Source, Tiding};
 pub use notify::NotifyOptions;
 pub use options::BellOptions;
 pub use status::{CarrierStatus, Counters, DropReason, Dropped, PeerStatus};

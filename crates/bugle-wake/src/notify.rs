@@ -16,7 +16,7 @@ use crate::hint::Source;
 use crate::transport::{Carrier, Event, Job, Line, Running, Shape, Transport};
 
 /// PostgreSQL takes payloads shorter than 8,000 bytes; base64 makes four of three.
-const FRAME: usize = 5_900;
+pub(crate) const FRAME: usize = 5_900;
 /// Longest time for publishing.
 const PUBLISH: Duration = Duration::from_secs(5);
 
