@@ -75,7 +75,8 @@ impl PostgresProvider {
 
     /// Counters since the provider was made.
     pub fn stats(&self) -> Stats {
-        self.inner.counters.stats()
+        let waiting = self.inner.watch.as_ref().map_or(0, |watch| watch.room.waiting());
+        Stats { waiting, ..self.inner.counters.stats() }
     }
 
     /// Whether other nodes' hints reach this one. While they do not, waiting fetches look ten times a second.

@@ -22,6 +22,8 @@ pub struct Stats {
     pub wakes_chained: u64,
     /// Because something may have been missed.
     pub wakes_recheck: u64,
+    /// Times that something may have been missed.
+    pub rechecks: u64,
     /// Looks made because nobody tells while the listener is down.
     pub polls: u64,
     /// Looks of the fallback.
@@ -32,6 +34,8 @@ pub struct Stats {
     pub hints: u64,
     /// Background tasks that panicked and were started again.
     pub restarts: u64,
+    /// Fetches that sit and wait now.
+    pub waiting: u64,
 }
 
 macro_rules! counters {
@@ -43,7 +47,7 @@ macro_rules! counters {
 
         impl Counters {
             pub(crate) fn stats(&self) -> Stats {
-                Stats { $($name: self.$name.load(Ordering::Relaxed)),* }
+                Stats { $($name: self.$name.load(Ordering::Relaxed),)* waiting: 0 }
             }
         }
     };
@@ -58,6 +62,7 @@ counters!(
     wakes_timed,
     wakes_chained,
     wakes_recheck,
+    rechecks,
     polls,
     fallbacks,
     adopted,

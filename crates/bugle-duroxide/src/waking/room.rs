@@ -121,6 +121,7 @@ impl Room {
 
     /// Something may have been missed: everybody looks once.
     pub(crate) fn rouse(&self) {
+        count(&self.counters.rechecks);
         let mut groups = self.groups.lock();
         for group in &mut groups.all {
             group.events += 1;
@@ -152,6 +153,11 @@ impl Room {
     /// Whether somebody sits here who would take this.
     pub(crate) fn awaits(&self, work: Work) -> bool {
         self.groups.lock().all.iter().any(|g| g.want.takes(work) && !g.sitting.is_empty())
+    }
+
+    /// How many sit here.
+    pub(crate) fn waiting(&self) -> u64 {
+        self.groups.lock().all.iter().map(|g| g.sitting.len() as u64).sum()
     }
 
     /// Something is ready that only these owners may take. Whether all of them sat here.
