@@ -35,6 +35,13 @@ pub(crate) struct Tally {
     pub(crate) empty_fetches: u64,
 }
 
+/// Patterns by which `pg_stat_statements` shows the queries for work.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Fetches {
+    pub(crate) orchestration: &'static str,
+    pub(crate) work: &'static str,
+}
+
 /// One instance of a provider: what one process would have.
 pub(crate) struct Node {
     pub(crate) provider: Arc<dyn Provider>,
@@ -54,6 +61,14 @@ impl Contender {
     pub(crate) fn part(self) -> Part {
         match self {
             Self::DuroxidePg | Self::DuroxidePgOpt => Part::Peer,
+        }
+    }
+
+    pub(crate) fn fetches(self) -> Fetches {
+        match self {
+            Self::DuroxidePg | Self::DuroxidePgOpt => {
+                Fetches { orchestration: "%.fetch_orchestration_item(%", work: "%.fetch_work_item(%" }
+            }
         }
     }
 

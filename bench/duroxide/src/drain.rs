@@ -139,7 +139,7 @@ mod tests {
             Contender::DuroxidePgOpt => Ok(2.0),
         };
         let cells = in_turns(3, &[Contender::DuroxidePg, Contender::DuroxidePgOpt], measure);
-        assert!(matches!(&cells[0].1, Cell::Missing(reason) if reason == "broken"));
+        assert!(matches!(&cells[0].1, Cell::Failed(reason) if reason == "failed: broken"));
         assert!(matches!(&cells[1].1, Cell::Figure { text, .. } if text == "2.0 (2, 2, 2)"));
     }
 

@@ -13,7 +13,7 @@ use duroxide::runtime::registry::ActivityRegistry;
 use crate::contender::Contender;
 use crate::lab::Lab;
 use crate::stage::Stage;
-use crate::table::{Better, Cell, Line, Table};
+use crate::table::{Better, Cell, Line, Table, Unavailable};
 use crate::workload::dispatchers;
 
 /// Dispatchers of each kind: the runtime's default and a busy server's.
@@ -58,7 +58,7 @@ pub(crate) fn run(lab: &Lab, contenders: &[Contender]) -> Table {
 
 /// Why figures made of statements are missing.
 pub(crate) fn uncounted(reason: &str) -> anyhow::Error {
-    anyhow!("needs pg_stat_statements: {reason}")
+    Unavailable(format!("needs pg_stat_statements: {reason}")).into()
 }
 
 type Outcomes = Vec<(Contender, Result<Idle>)>;

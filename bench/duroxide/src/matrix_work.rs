@@ -17,7 +17,7 @@ impl Pair<'_> {
     }
 
     pub(crate) async fn work_abandon(&self, id: &str, delay: Option<Duration>) -> Result<f64> {
-        let held = hold(&*self.a, id, LONG_LOCK, None).await?;
+        let held = hold(&*self.a, id, LONG_LOCK).await?;
         let parked = self.park_worker(None).await;
         let due = Instant::now() + delay.unwrap_or_default();
         self.a.abandon_work_item(&held.token, delay, false).await?;
@@ -26,7 +26,7 @@ impl Pair<'_> {
 
     pub(crate) async fn work_holder_dies(&self, id: &str) -> Result<f64> {
         let own = id.to_owned();
-        let held = self.dying_node(async move |node| hold(node, &own, SHORT_LOCK, None).await).await?;
+        let held = self.dying_node(async move |node| hold(node, &own, SHORT_LOCK).await).await?;
         let (parked, due) = (self.park_worker(None).await, held.asked + SHORT_LOCK);
         still_to_come(due)?;
         self.settle_work(parked, id, due).await
@@ -98,15 +98,9 @@ fn ensure_named(fetched: &Fetched<WorkItem>, id: &str) -> Result<()> {
 }
 
 /// Makes an item ready and locks it.
-async fn hold(
-    provider: &dyn Provider,
-    id: &str,
-    lock: Duration,
-    session: Option<&SessionFetchConfig>,
-) -> Result<Fetched<WorkItem>> {
-    let item = activity(id, None);
-    provider.enqueue_for_worker(item).await?;
-    let held = dispatcher::work(provider, Patience { lock, poll: Duration::from_secs(1) }, session).await;
+async fn hold(provider: &dyn Provider, id: &str, lock: Duration) -> Result<Fetched<WorkItem>> {
+    provider.enqueue_for_worker(activity(id, None)).await?;
+    let held = dispatcher::work(provider, Patience { lock, poll: Duration::from_secs(1) }, None).await;
     ensure_named(&held, id)?;
     Ok(held)
 }

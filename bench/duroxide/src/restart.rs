@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, ensure};
 use duroxide::Client;
 use tokio::process::Command;
 
@@ -14,7 +14,7 @@ use crate::contender::Contender;
 use crate::lab::{self, Lab};
 use crate::samples::{Samples, ms_between};
 use crate::stage::Stage;
-use crate::table::{Better, Cell, Line, Table, shown};
+use crate::table::{Better, Cell, Line, Table, Unavailable, shown};
 use crate::workload::{Mark, Marks, NOTHING};
 
 const PARK: Duration = Duration::from_secs(1);
@@ -39,7 +39,7 @@ pub(crate) fn run(cli: &Cli, lab: &Lab, contenders: &[Contender]) -> Table {
 
 fn measure(cli: &Cli, lab: &Lab, contender: Contender) -> Result<Samples> {
     let Some((data, programs)) = cli.pgdata.as_deref().zip(cli.pgbin.as_deref()) else {
-        return Err(anyhow!("needs --pgdata and --pgbin, to restart the server"));
+        return Err(Unavailable("needs --pgdata and --pgbin, to restart the server".to_owned()).into());
     };
     let mut samples = Samples::default();
     for _ in 0..lab.scale.restart_rounds {

@@ -4,6 +4,7 @@ use std::ops::Sub;
 
 use anyhow::{Context, Result, ensure};
 use tokio_postgres::Client;
+use tokio_postgres::types::ToSql;
 
 use crate::contender::{Contender, Node};
 use crate::lab;
@@ -65,12 +66,13 @@ impl Stage {
     /// Statements sent to this measurement's database so far.
     pub(crate) async fn statements(&self) -> Result<Statements> {
         let query = "SELECT coalesce(sum(s.calls), 0)::bigint, \
-                       coalesce(sum(s.calls) FILTER (WHERE s.query LIKE '%fetch_orchestration_item%'), 0)::bigint, \
-                       coalesce(sum(s.calls) FILTER (WHERE s.query LIKE '%fetch_work_item%'), 0)::bigint, \
+                       coalesce(sum(s.calls) FILTER (WHERE s.query LIKE $2), 0)::bigint, \
+                       coalesce(sum(s.calls) FILTER (WHERE s.query LIKE $3), 0)::bigint, \
                        (SELECT dealloc FROM pg_stat_statements_info) \
                      FROM pg_stat_statements s JOIN pg_database d ON d.oid = s.dbid WHERE d.datname = $1";
-        let row =
-            self.watch().await?.query_one(query, &[&self.database]).await.context("count statements")?;
+        let fetches = self.contender.fetches();
+        let parameters: [&(dyn ToSql + Sync); 3] = [&self.database, &fetches.orchestration, &fetches.work];
+        let row = self.watch().await?.query_one(query, &parameters).await.context("count statements")?;
         Ok(Statements {
             all: row.try_get(0)?,
             orchestration_fetches: row.try_get(1)?,

@@ -1,6 +1,6 @@
 //! Markdown tables: a line per figure, a column per contender, and how ours compares.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use crate::contender::{Contender, Part};
 
@@ -16,9 +16,23 @@ pub(crate) enum Better {
 pub(crate) enum Cell {
     /// A figure as it is printed, and the number that ratios are made of.
     Figure { text: String, number: f64 },
-    /// Why there is none.
+    /// Why there cannot be one here.
     Missing(String),
+    /// Why there is none although there should be.
+    Failed(String),
 }
+
+/// A figure that cannot be had with these options, this server or this provider: no fault.
+#[derive(Debug)]
+pub(crate) struct Unavailable(pub(crate) String);
+
+impl fmt::Display for Unavailable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Unavailable {}
 
 impl Cell {
     /// A figure that is printed as it is.
@@ -30,14 +44,15 @@ impl Cell {
     pub(crate) fn from_result<T>(result: &anyhow::Result<T>, figure: impl FnOnce(&T) -> Self) -> Self {
         match result {
             Ok(value) => figure(value),
-            Err(error) => Self::Missing(format!("{error:#}")),
+            Err(error) if error.is::<Unavailable>() => Self::Missing(format!("{error:#}")),
+            Err(error) => Self::Failed(format!("failed: {error:#}")),
         }
     }
 
     fn value(&self) -> Option<f64> {
         match self {
             Self::Figure { number, .. } => Some(*number),
-            Self::Missing(_) => None,
+            Self::Missing(_) | Self::Failed(_) => None,
         }
     }
 }
@@ -78,7 +93,7 @@ impl Table {
             let mut cells = vec![line.label.clone()];
             cells.extend(columns.iter().map(|column| match line.cell(*column) {
                 Some(Cell::Figure { text, .. }) => text.clone(),
-                Some(Cell::Missing(reason)) => mark(&mut reasons, reason),
+                Some(Cell::Missing(reason) | Cell::Failed(reason)) => mark(&mut reasons, reason),
                 None => String::new(),
             }));
             cells.extend(comparison.ratios(line));
@@ -91,9 +106,9 @@ impl Table {
         if reasons.is_empty() { text } else { text + "\n" }
     }
 
-    /// Whether a figure is missing because its measurement failed.
-    pub(crate) fn has_gaps(&self) -> bool {
-        self.lines.iter().flat_map(|line| &line.cells).any(|(_, cell)| matches!(cell, Cell::Missing(_)))
+    /// Whether a measurement failed.
+    pub(crate) fn has_failures(&self) -> bool {
+        self.lines.iter().flat_map(|line| &line.cells).any(|(_, cell)| matches!(cell, Cell::Failed(_)))
     }
 }
 
@@ -203,7 +218,19 @@ mod tests {
             | a | 40.0 | 0.500 | × 0.013 |\n| b | – (1) | 1.00 |  |\n| c | – (1) | – (1) |  |\n\
             \n(1) no such thing\n";
         assert_eq!(text, expected);
-        assert!(table.has_gaps());
+        assert!(!table.has_failures());
+    }
+
+    #[test]
+    fn what_cannot_be_had_here_is_no_failure() {
+        let cell = |error: anyhow::Error| Cell::from_result(&Err::<(), _>(error), |()| Cell::number(1.0));
+        let table = |cell: Cell| Table {
+            title: "T",
+            about: String::new(),
+            lines: vec![line("a", Better::Lower, [cell, Cell::number(1.0)])],
+        };
+        assert!(!table(cell(Unavailable("no option".to_owned()).into())).has_failures());
+        assert!(table(cell(anyhow::anyhow!("broken"))).has_failures());
     }
 
     #[test]
