@@ -35,10 +35,7 @@ pub(crate) fn run(lab: &Lab, contenders: &[Contender]) -> Table {
     let line = |label: &str, part: fn(&Tally) -> Option<u64>| {
         let worst = |tallies: &Vec<Tally>| {
             let worst = tallies.iter().map(part).max().flatten();
-            worst.map_or_else(
-                || Cell::Missing("not counted by the provider".to_owned()),
-                |n| Cell::number(n as f64),
-            )
+            worst.map_or_else(|| Cell::Missing("not counted by the provider".to_owned()), Cell::count)
         };
         let cells = outcomes.iter().map(|(c, o)| (*c, Cell::from_result(o, worst))).collect();
         Line { label: label.to_owned(), better: Better::Lower, cells }

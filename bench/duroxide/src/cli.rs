@@ -24,7 +24,7 @@ pub(crate) struct Cli {
     /// Measure only this provider; may be repeated.
     #[arg(long = "contender", value_enum, value_name = "PROVIDER")]
     pub(crate) contenders: Vec<Contender>,
-    /// Rounds of each matrix event, drain and stress, instead of the usual number.
+    /// Rounds of each matrix event, restart, drain and stress, instead of the usual number.
     #[arg(long, value_name = "N")]
     pub(crate) rounds: Option<usize>,
     /// Data directory of the server at --pg, which this may then restart (for the restart row).
@@ -70,12 +70,12 @@ pub(crate) struct Scale {
     pub(crate) timers: usize,
     /// How long a fetch may wait; what is not announced is found after this.
     pub(crate) poll_timeout: Duration,
+    /// Of each event, and of the restart.
     pub(crate) matrix_rounds: usize,
-    /// No further round of an event begins after this long.
+    /// No further round begins after this long.
     pub(crate) matrix_budget: Duration,
     /// All contenders at the same time.
     pub(crate) matrix_at_once: bool,
-    pub(crate) restart_rounds: usize,
     pub(crate) drain_instances: usize,
     pub(crate) drain_rounds: usize,
     pub(crate) stress_seconds: u64,
@@ -93,7 +93,6 @@ const FULL: Scale = Scale {
     matrix_rounds: 3,
     matrix_budget: Duration::from_secs(20),
     matrix_at_once: false,
-    restart_rounds: 1,
     drain_instances: 1000,
     drain_rounds: 2,
     stress_seconds: 10,
@@ -111,7 +110,6 @@ const QUICK: Scale = Scale {
     matrix_rounds: 1,
     matrix_budget: Duration::ZERO,
     matrix_at_once: true,
-    restart_rounds: 1,
     drain_instances: 200,
     drain_rounds: 1,
     stress_seconds: 2,

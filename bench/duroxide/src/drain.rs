@@ -136,7 +136,7 @@ mod tests {
     fn a_contender_that_fails_does_not_take_the_others_with_it() {
         let measure = |contender| match contender {
             Contender::DuroxidePg => bail!("broken"),
-            Contender::DuroxidePgOpt => Ok(2.0),
+            _ => Ok(2.0),
         };
         let cells = in_turns(3, &[Contender::DuroxidePg, Contender::DuroxidePgOpt], measure);
         assert!(matches!(&cells[0].1, Cell::Failed(reason) if reason == "failed: broken"));

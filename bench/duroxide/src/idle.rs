@@ -22,7 +22,7 @@ const SIZES: [usize; 2] = [2, 8];
 struct Idle {
     statements_per_s: f64,
     statements: i64,
-    connections: i64,
+    connections: u64,
 }
 
 pub(crate) fn run(lab: &Lab, contenders: &[Contender]) -> Table {
@@ -50,7 +50,7 @@ pub(crate) fn run(lab: &Lab, contenders: &[Contender]) -> Table {
         let label = format!("statements/s, {size}+{size} dispatchers");
         lines.push(Line { label, better: Better::Lower, cells: cells(rate) });
         let label = format!("connections held, {size}+{size} dispatchers");
-        let connections = |idle: &Idle| Cell::number(idle.connections as f64);
+        let connections = |idle: &Idle| Cell::count(idle.connections);
         lines.push(Line { label, better: Better::Lower, cells: cells(connections) });
     }
     Table { title: "Idle load", about, lines }

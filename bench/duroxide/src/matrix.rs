@@ -50,7 +50,8 @@ fn at_once(lab: &Lab, contenders: &[Contender]) -> Vec<Outcome> {
     })
 }
 
-fn late(samples: &Samples) -> Cell {
+/// The usual and the worst; ratios are made of the worst.
+pub(crate) fn late(samples: &Samples) -> Cell {
     let (median, worst) = (samples.at(0.5).unwrap_or(f64::NAN), samples.max().unwrap_or(f64::NAN));
     let text = match samples.len() {
         1 => shown(worst),

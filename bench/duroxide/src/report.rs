@@ -82,7 +82,8 @@ fn head(cli: &Cli, lab: &Lab) -> Result<String> {
     let kind = if cli.quick { "Quick check, not a measurement" } else { "Full run" };
     let cpus = std::thread::available_parallelism().map_or(0, usize::from);
     Ok(format!(
-        "{kind}: duroxide 0.1.32, PostgreSQL {} ({}), {cpus} CPUs shared by server and nodes, load average at the start {}.\n\n",
+        "{kind}: duroxide 0.1.32, PostgreSQL {} ({}), {cpus} CPUs shared by server and nodes, load average at the start {}. \
+         Every provider runs with its own defaults, in a fresh database for each figure.\n\n",
         setting("server_version")?,
         settings.join(", "),
         load()

@@ -12,9 +12,10 @@ use tokio::process::Command;
 use crate::cli::Cli;
 use crate::contender::Contender;
 use crate::lab::{self, Lab};
+use crate::matrix::late;
 use crate::samples::{Samples, ms_between};
 use crate::stage::Stage;
-use crate::table::{Better, Cell, Line, Table, Unavailable, shown};
+use crate::table::{Better, Cell, Line, Table, Unavailable};
 use crate::workload::{Mark, Marks, NOTHING};
 
 const PARK: Duration = Duration::from_secs(1);
@@ -24,15 +25,15 @@ const RETRY: Duration = Duration::from_millis(10);
 const RETRY_LIMIT: Duration = Duration::from_secs(60);
 
 pub(crate) fn run(cli: &Cli, lab: &Lab, contenders: &[Contender]) -> Table {
-    let about = "Worst time in ms from the first connection that PostgreSQL takes after `pg_ctl stop -m fast` and `start` until an \
-                 orchestration runs on node B (2+2 dispatchers), which node A enqueues as soon as it can."
-        .to_owned();
+    let about = format!(
+        "Time in ms from the first connection that PostgreSQL takes after `pg_ctl stop -m fast` and `start` until an orchestration \
+         runs on node B (2+2 dispatchers), which node A enqueues as soon as it can: median / worst of up to {} rounds (fewer if \
+         they take over {} s), ratio of the worst.",
+        lab.scale.matrix_rounds,
+        lab.scale.matrix_budget.as_secs()
+    );
     let outcomes = contenders.iter().map(|c| (*c, measure(cli, lab, *c)));
-    let worst = |s: &Samples| {
-        let number = s.max().unwrap_or(f64::NAN);
-        Cell::Figure { text: shown(number), number }
-    };
-    let cells = outcomes.map(|(c, o)| (c, Cell::from_result(&o, worst))).collect();
+    let cells = outcomes.map(|(c, o)| (c, Cell::from_result(&o, late))).collect();
     let label = "first orchestration".to_owned();
     Table { title: "Restart of PostgreSQL", about, lines: vec![Line { label, better: Better::Lower, cells }] }
 }
@@ -41,8 +42,11 @@ fn measure(cli: &Cli, lab: &Lab, contender: Contender) -> Result<Samples> {
     let Some((data, programs)) = cli.pgdata.as_deref().zip(cli.pgbin.as_deref()) else {
         return Err(Unavailable("needs --pgdata and --pgbin, to restart the server".to_owned()).into());
     };
-    let mut samples = Samples::default();
-    for _ in 0..lab.scale.restart_rounds {
+    let (mut samples, start) = (Samples::default(), Instant::now());
+    for round in 0..lab.scale.matrix_rounds {
+        if round > 0 && start.elapsed() > lab.scale.matrix_budget {
+            break;
+        }
         samples.add(lab.measure("restart", contender, async |stage| restart(stage, data, programs).await)?);
     }
     Ok(samples)

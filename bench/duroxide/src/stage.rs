@@ -82,9 +82,10 @@ impl Stage {
     }
 
     /// Connections that are open to this measurement's database.
-    pub(crate) async fn connections(&self) -> Result<i64> {
+    pub(crate) async fn connections(&self) -> Result<u64> {
         let query = "SELECT count(*) FROM pg_stat_activity WHERE datname = $1";
-        Ok(self.watch().await?.query_one(query, &[&self.database]).await?.try_get(0)?)
+        let count: i64 = self.watch().await?.query_one(query, &[&self.database]).await?.try_get(0)?;
+        Ok(count.unsigned_abs())
     }
 
     /// A connection from which listeners can be cut.

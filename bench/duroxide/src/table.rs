@@ -40,6 +40,11 @@ impl Cell {
         Self::Figure { text: shown(number), number }
     }
 
+    /// Something that was counted.
+    pub(crate) fn count(count: u64) -> Self {
+        Self::Figure { text: count.to_string(), number: count as f64 }
+    }
+
     /// What a measurement gave, or why it gave nothing.
     pub(crate) fn from_result<T>(result: &anyhow::Result<T>, figure: impl FnOnce(&T) -> Self) -> Self {
         match result {
