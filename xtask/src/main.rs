@@ -11,6 +11,7 @@ mod server;
 mod source;
 mod tidy;
 
+mod bench;
 mod python_client;
 mod rust_client;
 mod suites;
@@ -24,6 +25,7 @@ const HELP: &str = "\
 cargo xtask <command>
 
   test [suite]…   install what is missing, run the suites in order, print how long each took
+  bench duroxide  compare the duroxide providers; `-- --help` shows the options
   openapi         renew docs/openapi.json from the code
   tidy            check headers, sizes, words, paths and layers of the sources
   help            this text
@@ -45,6 +47,7 @@ fn dispatch() -> Result<ExitCode> {
     let root = root()?;
     match command.as_str() {
         "test" => suites::run(&root, &rest),
+        "bench" => bench::run(&root, &rest),
         "tidy" if rest.is_empty() => {
             Ok(if tidy::run(&root)? { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }

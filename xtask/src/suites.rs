@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::postgres::Postgres;
 use crate::server::Engine;
 use crate::tools::{self, Tool};
-use crate::{python_client, rust_client, tidy};
+use crate::{bench, python_client, rust_client, tidy};
 
 /// Where tests find the database.
 const DSN: &str = "BUGLE_TEST_PG";
@@ -99,14 +99,7 @@ impl Run<'_> {
 
     /// The cargo that runs this, at the top of the repository.
     pub(crate) fn cargo_command(&self) -> Command {
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let mut command = Command::new(cargo);
-        command.current_dir(self.root);
-        // Set by cargo for xtask itself; inherited, they would rebuild what reads them.
-        for (name, _) in std::env::vars_os().filter(|(n, _)| n.to_string_lossy().starts_with("CARGO_PKG_")) {
-            command.env_remove(name);
-        }
-        command.env_remove("CARGO_MANIFEST_DIR").env_remove("CARGO_MANIFEST_PATH");
+        let mut command = tools::cargo(self.root);
         if let Some(dsn) = &self.dsn {
             command.env(DSN, dsn);
         }
@@ -115,7 +108,8 @@ impl Run<'_> {
 }
 
 fn fmt(run: &Run<'_>) -> Result<()> {
-    run.cargo(&["fmt", "--all", "--check"])
+    run.cargo(&["fmt", "--all", "--check"])?;
+    run.cargo(&["fmt", "--manifest-path", bench::DUROXIDE, "--check"])
 }
 
 fn tidy(run: &Run<'_>) -> Result<()> {

@@ -72,6 +72,18 @@ fn install_packages(packages: &[&str]) -> Result<()> {
     run(apt().args(["install", "--yes", "--no-install-recommends"]).args(packages))
 }
 
+/// The cargo that runs this, at the top of the repository.
+pub(crate) fn cargo(root: &Path) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root);
+    // Set by cargo for xtask itself; inherited, they would rebuild what reads them.
+    for (name, _) in std::env::vars_os().filter(|(n, _)| n.to_string_lossy().starts_with("CARGO_PKG_")) {
+        command.env_remove(name);
+    }
+    command.env_remove("CARGO_MANIFEST_DIR").env_remove("CARGO_MANIFEST_PATH");
+    command
+}
+
 /// Runs a command to its end; a failure names it.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
