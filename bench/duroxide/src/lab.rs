@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio_postgres::{Client, NoTls};
 
 use crate::cli::Scale;
@@ -29,7 +30,7 @@ pub(crate) struct Lab {
     pub(crate) scale: Scale,
     /// Why statements cannot be counted, if they cannot.
     pub(crate) uncounted: Option<String>,
-    /// Set by Ctrl-C: nothing more is begun, and what was made is removed.
+    /// Set by a signal: nothing more is begun, and what was made is removed.
     interrupted: AtomicBool,
 }
 
@@ -89,7 +90,7 @@ impl Lab {
             tokio::select! {
                 outcome = work(&stage) => outcome,
                 () = tokio::time::sleep(LIMIT) => bail!("not done after {} s", LIMIT.as_secs()),
-                _ = tokio::signal::ctrl_c() => {
+                () = told_to_stop() => {
                     self.interrupted.store(true, Ordering::Relaxed);
                     bail!("interrupted")
                 }
@@ -137,6 +138,17 @@ impl Lab {
 fn alone<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     let runtime: Runtime = Builder::new_current_thread().enable_all().build().context("runtime")?;
     runtime.block_on(work)
+}
+
+/// Returns at Ctrl-C or a request to terminate.
+async fn told_to_stop() {
+    match signal(SignalKind::terminate()) {
+        Ok(mut terminate) => tokio::select! {
+            _ = tokio::signal::ctrl_c() => {}
+            _ = terminate.recv() => {}
+        },
+        Err(_) => drop(tokio::signal::ctrl_c().await),
+    }
 }
 
 /// A connection that ends with its runtime.
