@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 const LAYERS: [&[&str]; 5] = [
     &["bugle-wire", "bugle-store", "bugle-pg"],
     &["bugle-store-postgres", "bugle-store-embedded", "bugle-spool", "bugle-wake"],
-    &["bugle-broker", "bugle-duroxide"],
+    &["bugle-broker"],
     &["bugle-http", "bugle-client"],
     &["bugle", "bugle-duroxide"],
 ];

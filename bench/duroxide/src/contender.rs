@@ -13,6 +13,10 @@ pub(crate) enum Contender {
     DuroxidePg,
     /// Long polling by insert triggers.
     DuroxidePgOpt,
+    /// Ours, as it is by default.
+    BugleDuroxide,
+    /// Ours without long polling.
+    BugleDuroxidePolling,
 }
 
 /// What part a contender has in the comparison.
@@ -55,12 +59,16 @@ impl Contender {
         match self {
             Self::DuroxidePg => "duroxide-pg 0.1.38",
             Self::DuroxidePgOpt => "duroxide-pg-opt 0.1.28",
+            Self::BugleDuroxide => "bugle-duroxide",
+            Self::BugleDuroxidePolling => "bugle-duroxide, long poll off",
         }
     }
 
     pub(crate) fn part(self) -> Part {
         match self {
             Self::DuroxidePg | Self::DuroxidePgOpt => Part::Peer,
+            Self::BugleDuroxide => Part::Ours,
+            Self::BugleDuroxidePolling => Part::OursPolling,
         }
     }
 
@@ -68,6 +76,9 @@ impl Contender {
         match self {
             Self::DuroxidePg | Self::DuroxidePgOpt => {
                 Fetches { orchestration: "%.fetch_orchestration_item(%", work: "%.fetch_work_item(%" }
+            }
+            Self::BugleDuroxide | Self::BugleDuroxidePolling => {
+                Fetches { orchestration: "%.fetch_orchestration(%", work: "%.fetch_activity(%" }
             }
         }
     }
@@ -83,6 +94,20 @@ impl Contender {
                 let provider = duroxide_pg_opt::PostgresProvider::new_with_schema(url, Some(schema)).await?;
                 Node { provider: Arc::new(provider), tally: None }
             }
+            Self::BugleDuroxide | Self::BugleDuroxidePolling => ours(url, schema, self.part()).await?,
         })
     }
+}
+
+async fn ours(url: &str, schema: &str, part: Part) -> Result<Node> {
+    let options = bugle_duroxide::Options::new(url).schema(schema).long_poll(part == Part::Ours);
+    let provider = Arc::new(bugle_duroxide::PostgresProvider::connect(options).await?);
+    let counting = Arc::clone(&provider);
+    let tally = move || {
+        let s = counting.stats();
+        let wakes = s.wakes_local + s.wakes_remote + s.wakes_timed + s.wakes_chained + s.wakes_recheck;
+        Tally { wakes: Some(wakes), empty_fetches: s.empty_looks }
+    };
+    // Without long polling it is never woken and counts nothing.
+    Ok(Node { provider, tally: (part == Part::Ours).then(|| Box::new(tally) as _) })
 }

@@ -3,18 +3,18 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
-use bugle_pg::{Row, ToSql};
+use bugle_pg::{Row, RowError, ToSql};
 use duroxide::providers::{ProviderError, SessionFetchConfig, TagFilter, WorkItem};
 use uuid::Uuid;
 
 use crate::db::Repeat;
 use crate::error::{not_held, unexpected};
 use crate::item::{Activity, Message, decoded, name, seconds};
-use crate::orchestrations::{nothing, read_look};
+use crate::orchestrations::read_look;
 use crate::provider::PostgresProvider;
 use crate::text::{original, stored};
 use crate::token::{ActivityToken, nonce};
-use crate::waking::fetching::{Look, Looker, fetch, fetch_once};
+use crate::waking::fetching::{Look, Looker, Taken, fetch, fetch_once};
 use crate::waking::work::{Queue, Tag, Want, Work};
 
 const FETCH: &str = "fetch_work_item";
@@ -77,23 +77,20 @@ impl Looker for TaskLooker<'_> {
         self.session.map(|s| s.owner_id.as_str())
     }
 
-    async fn look(&self, woken: bool) -> Result<Look<Task>, ProviderError> {
+    async fn look(&self) -> Result<Look<Task>, ProviderError> {
         let (db, token, filter) = (&self.provider.inner.db, nonce(), &self.filter);
         let owner = self.session.map(|s| name(FETCH, "owner_id", &s.owner_id)).transpose()?;
         let hold = self.session.map(|s| seconds(s.lock_timeout));
         let lease = seconds(self.lease);
-        let params: [&(dyn ToSql + Sync); 7] =
-            [&token, &lease, &filter.plain, &filter.tags, &owner, &hold, &woken];
+        let params: [&(dyn ToSql + Sync); 6] = [&token, &lease, &filter.plain, &filter.tags, &owner, &hold];
         let row = db.timed(FETCH, Repeat::Always, &db.sql.fetch_activity, &params).await?;
         let bad = |e| unexpected(FETCH, e);
         if row.try_get::<_, Option<&str>>("session").map_err(bad)?.is_some() {
             self.provider.inner.sessions_held.store(true, Ordering::Relaxed);
         }
-        if let Some(look) = read_look(&row, self.lease, |row| read_task(row, token)).map_err(bad)? {
-            return unpack(look);
-        }
+        let look = read_look(&row, self.lease, |row| read_task(row, token)).map_err(bad)?;
         let owners: Option<Vec<String>> = row.try_get("owners").map_err(bad)?;
-        Ok(nothing(&row, owners.unwrap_or_default().into_iter().map(original).collect()))
+        unpack(look, owners.unwrap_or_default())
     }
 }
 
@@ -245,19 +242,19 @@ fn work(tag: Option<&str>, session: Option<&str>) -> Work {
 /// The item's text, its token and its attempt.
 type RawTask = (String, String, u32);
 
-fn read_task(row: &Row, token: Uuid) -> Result<Option<RawTask>, bugle_pg::RowError> {
+fn read_task(row: &Row, token: Uuid) -> Result<Option<RawTask>, RowError> {
     let Some(id) = row.try_get::<_, Option<i64>>("id")? else { return Ok(None) };
     let attempts: i32 = row.try_get("attempts")?;
     Ok(Some((row.try_get("item")?, ActivityToken::text(token, id), attempts.cast_unsigned())))
 }
 
 /// An item that cannot be decoded is an error; its lock is left to expire.
-fn unpack(look: Look<RawTask>) -> Result<Look<Task>, ProviderError> {
-    Ok(match look {
-        Look::Found { item: (text, token, attempt), until, more } => {
-            let item = decoded(&text).map_err(|e| unexpected(FETCH, format!("a work item {e}")))?;
-            Look::Found { item: (item, token, attempt), until, more }
-        }
-        Look::Nothing { next, contended, owners } => Look::Nothing { next, contended, owners },
-    })
+fn unpack(look: Look<RawTask>, owners: Vec<String>) -> Result<Look<Task>, ProviderError> {
+    let decode = |taken: Taken<RawTask>| {
+        let (text, token, attempt) = taken.item;
+        let item = decoded(&text).map_err(|e| unexpected(FETCH, format!("a work item {e}")))?;
+        Ok::<_, ProviderError>(Taken { item: (item, token, attempt), until: taken.until })
+    };
+    let item = look.item.map(decode).transpose()?;
+    Ok(Look { item, more: look.more, next: look.next, owners: owners.into_iter().map(original).collect() })
 }

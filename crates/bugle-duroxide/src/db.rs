@@ -41,8 +41,8 @@ macro_rules! query {
 }
 
 statements! {
-    fetch_orchestration: [UUID, FLOAT8, INT8, INT8, BOOL] =
-        "SELECT * FROM {schema}.fetch_orchestration($1, make_interval(secs => $2), $3, $4, $5)";
+    fetch_orchestration: [UUID, FLOAT8, INT8, INT8] =
+        "SELECT * FROM {schema}.fetch_orchestration($1, make_interval(secs => $2), $3, $4)";
     ack_orchestration: [
         TEXT, UUID, INT8, INT8_ARRAY, TEXT_ARRAY, TEXT, TEXT, TEXT, INT8, TEXT, TEXT, BOOL, TEXT,
         BOOL, TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY,
@@ -58,8 +58,8 @@ statements! {
     enqueue_message: [TEXT, TEXT, FLOAT8, FLOAT8, BOOL] = query!("enqueue_message");
     enqueue_activity: [TEXT, INT8, INT8, TEXT, TEXT, TEXT] =
         "SELECT FROM {schema}.enqueue_activity($1, $2, $3, $4, $5, $6)";
-    fetch_activity: [UUID, FLOAT8, BOOL, TEXT_ARRAY, TEXT, FLOAT8, BOOL] =
-        "SELECT * FROM {schema}.fetch_activity($1, make_interval(secs => $2), $3, $4, $5, make_interval(secs => $6), $7)";
+    fetch_activity: [UUID, FLOAT8, BOOL, TEXT_ARRAY, TEXT, FLOAT8] =
+        "SELECT * FROM {schema}.fetch_activity($1, make_interval(secs => $2), $3, $4, $5, make_interval(secs => $6))";
     ack_activity: [INT8, UUID, TEXT, TEXT, TIMESTAMPTZ] =
         "SELECT * FROM {schema}.ack_activity($1, $2, $3, $4, $5)";
     abandon_activity: [INT8, UUID, FLOAT8, BOOL] =

@@ -137,6 +137,8 @@ impl Options {
             return Err(ConnectError::Option { field: "pool_size", problem });
         }
         Ok(PoolOptions {
+            // A new connection must compile every function again: keep some.
+            min: self.pool_size.min(4),
             max: self.pool_size,
             application_name: "bugle-duroxide".to_owned(),
             pooled: self.transaction_pooler,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use bugle_pg::{Row, ToSql};
+use bugle_pg::{Row, RowError, ToSql};
 use duroxide::providers::{
     DispatcherCapabilityFilter, ExecutionMetadata, KvEntry, OrchestrationItem, ProviderError,
     ScheduledActivityIdentifier, WorkItem,
@@ -18,7 +18,7 @@ use crate::provider::PostgresProvider;
 use crate::text::{original, stored};
 use crate::token::{InstanceToken, nonce};
 use crate::turn::{Activities, Cancelled, Events, Execution, Messages, Values, pin};
-use crate::waking::fetching::{Look, Looker, fetch, fetch_once};
+use crate::waking::fetching::{Look, Looker, Taken, fetch, fetch_once};
 use crate::waking::work::{Queue, Tag, Want, Work};
 
 const FETCH: &str = "fetch_orchestration_item";
@@ -58,15 +58,13 @@ impl Looker for TurnLooker<'_> {
         None
     }
 
-    async fn look(&self, woken: bool) -> Result<Look<Turn>, ProviderError> {
+    async fn look(&self) -> Result<Look<Turn>, ProviderError> {
         let (db, token) = (&self.provider.inner.db, nonce());
         let (low, high) = self.pins.unzip();
         let lease = seconds(self.lease);
-        let params: [&(dyn ToSql + Sync); 5] = [&token, &lease, &low, &high, &woken];
+        let params: [&(dyn ToSql + Sync); 4] = [&token, &lease, &low, &high];
         let row = db.timed(FETCH, Repeat::Always, &db.sql.fetch_orchestration, &params).await?;
-        let look =
-            read_look(&row, self.lease, |row| read_turn(row, token)).map_err(|e| unexpected(FETCH, e))?;
-        Ok(look.unwrap_or_else(|| nothing(&row, Vec::new())))
+        read_look(&row, self.lease, |row| read_turn(row, token)).map_err(|e| unexpected(FETCH, e))
     }
 }
 
@@ -210,27 +208,19 @@ impl PostgresProvider {
     }
 }
 
-/// A look that found something, as the database answered it.
+/// A look as the database answered it; `read` reads what was taken.
 pub(crate) fn read_look<T>(
     row: &Row,
     lease: Duration,
-    read: impl FnOnce(&Row) -> Result<Option<T>, bugle_pg::RowError>,
-) -> Result<Option<Look<T>>, bugle_pg::RowError> {
-    let Some(item) = read(row)? else { return Ok(None) };
+    read: impl FnOnce(&Row) -> Result<Option<T>, RowError>,
+) -> Result<Look<T>, RowError> {
     let now: i64 = row.try_get("now")?;
-    let more: Option<bool> = row.try_get("more")?;
-    let lease = i64::try_from(lease.as_micros()).unwrap_or(i64::MAX);
-    Ok(Some(Look::Found { item, until: now.saturating_add(lease), more: more.unwrap_or(false) }))
+    let until = now.saturating_add(i64::try_from(lease.as_micros()).unwrap_or(i64::MAX));
+    let item = read(row)?.map(|item| Taken { item, until });
+    Ok(Look { item, more: row.try_get("more")?, next: row.try_get("next")?, owners: Vec::new() })
 }
 
-/// A look that found nothing.
-pub(crate) fn nothing<T>(row: &Row, owners: Vec<String>) -> Look<T> {
-    let next = row.try_get("next").ok().flatten();
-    let contended = row.try_get::<_, Option<bool>>("more").ok().flatten().unwrap_or(false);
-    Look::Nothing { next, contended, owners }
-}
-
-fn read_turn(row: &Row, token: Uuid) -> Result<Option<Turn>, bugle_pg::RowError> {
+fn read_turn(row: &Row, token: Uuid) -> Result<Option<Turn>, RowError> {
     let Some(instance) = row.try_get::<_, Option<String>>("instance")?.map(original) else {
         return Ok(None);
     };
@@ -304,7 +294,7 @@ fn first_execution(item: &WorkItem) -> Option<u64> {
     }
 }
 
-fn read_values(row: &Row) -> Result<HashMap<String, KvEntry>, bugle_pg::RowError> {
+fn read_values(row: &Row) -> Result<HashMap<String, KvEntry>, RowError> {
     let keys: Option<Vec<String>> = row.try_get("kv_keys")?;
     let Some(keys) = keys else { return Ok(HashMap::new()) };
     let values: Vec<String> = row.try_get("kv_values")?;

@@ -2,7 +2,7 @@
 CREATE OR REPLACE FUNCTION {schema}.abandon_activity(
     _id bigint, _token uuid, _delay interval, _ignore_attempt boolean,
     OUT held boolean, OUT own bigint, OUT session text, OUT tag text)
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 #variable_conflict use_column
 DECLARE
     _due timestamptz;

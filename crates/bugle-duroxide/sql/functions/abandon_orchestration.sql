@@ -1,7 +1,7 @@
 -- Give an instance back unprocessed. Delay and attempt count concern the messages of the batch alone.
 CREATE OR REPLACE FUNCTION {schema}.abandon_orchestration(
     _instance text, _token uuid, _delay interval, _ignore_attempt boolean, OUT held boolean, OUT own bigint)
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 DECLARE
     _taken bigint[];
 BEGIN

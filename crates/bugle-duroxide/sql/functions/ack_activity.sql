@@ -3,13 +3,11 @@
 CREATE OR REPLACE FUNCTION {schema}.ack_activity(
     _id bigint, _token uuid, _to text, _item text, _visible timestamptz,
     OUT held boolean, OUT ready bigint, OUT later bigint)
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 DECLARE
     _due timestamptz;
     _session text;
 BEGIN
-    -- Instances before activities, like everywhere.
-    PERFORM FROM {schema}.instances i WHERE i.instance_id = _to FOR UPDATE;
     SELECT a.due_at, a.session_id INTO _due, _session FROM {schema}.activities a
     WHERE a.id = _id AND a.lock_token = _token FOR UPDATE;
     held := FOUND AND _due > clock_timestamp();

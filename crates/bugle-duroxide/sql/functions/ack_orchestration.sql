@@ -10,7 +10,7 @@ CREATE OR REPLACE FUNCTION {schema}.ack_orchestration(
     _cancel_instances text[], _cancel_executions bigint[], _cancel_ids bigint[],
     _to text[], _items text[], _visible timestamptz[], _droppable boolean[],
     OUT held boolean, OUT own bigint, OUT ready bigint, OUT later bigint)
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 #variable_conflict use_column
 DECLARE
     _now timestamptz;
@@ -18,6 +18,13 @@ DECLARE
     _due timestamptz;
     _ended boolean := _status IN ('Completed', 'Failed', 'ContinuedAsNew');
 BEGIN
+    -- Activities before instances, like everywhere; instances in the order of their names.
+    IF cardinality(_cancel_ids) > 0 THEN
+        PERFORM FROM {schema}.activities a
+        JOIN unnest(_cancel_instances, _cancel_executions, _cancel_ids) AS c (instance_id, execution_id, id)
+            ON a.instance_id = c.instance_id AND a.execution_id = c.execution_id AND a.activity_id = c.id
+        ORDER BY a.id FOR UPDATE OF a;
+    END IF;
     IF cardinality(_to) > 0 THEN
         PERFORM FROM {schema}.instances i WHERE i.instance_id = ANY (_to || _instance)
         ORDER BY i.instance_id FOR UPDATE;

@@ -9,6 +9,8 @@ LANGUAGE plpgsql AS $$
 DECLARE
     _activities bigint;
 BEGIN
+    -- Activities before instances, like everywhere; instances in the order of their names.
+    PERFORM FROM {schema}.activities a WHERE a.instance_id = ANY (_ids) ORDER BY a.id FOR UPDATE;
     PERFORM FROM {schema}.instances i WHERE i.instance_id = ANY (_ids) ORDER BY i.instance_id FOR UPDATE;
     IF NOT _force THEN
         SELECT i.instance_id INTO refused FROM {schema}.instances i

@@ -1,11 +1,12 @@
 -- Put messages into the queue of their instances. Answers how many instances can be taken now because of it, and when
--- the first of the others can (microseconds). An instance that is locked counts for neither: its release will tell.
--- Nor does the `_holder`, whose row the caller is about to release. Instances are touched in the order of their names,
--- here and everywhere, so that no two callers wait for each other.
+-- the first of the others can (microseconds). An instance that could be taken before counts for neither, and is not
+-- written: whoever made it so has told. Nor does one that is locked: its release will tell; nor the `_holder`, whose
+-- row the caller is about to release. Instances are locked in the order of their names and after everything else, here
+-- and everywhere, so that no two callers wait for each other.
 CREATE OR REPLACE FUNCTION {schema}.deliver(
     _holder text, _instances text[], _items text[], _visible timestamptz[], _droppable boolean[],
     OUT ready bigint, OUT later bigint)
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 #variable_conflict use_column
 DECLARE
     _now timestamptz := clock_timestamp();
@@ -22,8 +23,8 @@ BEGIN
         FROM unnest(_instances, _visible) AS m (instance_id, visible_at)
         WHERE m.instance_id IS DISTINCT FROM _holder
         GROUP BY m.instance_id ORDER BY m.instance_id
-        ON CONFLICT (instance_id) DO UPDATE SET due_at = least(i.due_at, excluded.due_at)
-        WHERE i.lock_token IS NULL
+        ON CONFLICT (instance_id) DO UPDATE SET due_at = excluded.due_at
+        WHERE i.lock_token IS NULL AND (i.due_at IS NULL OR i.due_at > excluded.due_at)
         RETURNING i.due_at
     )
     SELECT count(*) FILTER (WHERE t.due_at <= _now),

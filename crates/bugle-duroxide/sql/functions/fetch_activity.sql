@@ -1,11 +1,12 @@
 -- Take one activity that is due: untagged ones if `_plain`, those with one of `_tags`, or all if `_tags` is NULL. With an
 -- owner also those of a session that the owner holds or that nobody holds, which it then holds. With nothing to take,
--- `id` is NULL, `next` tells when to look again, and `owners` who could take what is ready but not for this owner.
+-- `id` is NULL. `more` tells whether there is more to do now, and if there is not, `next` when to look again; `owners` are
+-- those who alone may take what else is ready.
 CREATE OR REPLACE FUNCTION {schema}.fetch_activity(
-    _token uuid, _lease interval, _plain boolean, _tags text[], _owner text, _session_lease interval, _woken boolean,
+    _token uuid, _lease interval, _plain boolean, _tags text[], _owner text, _session_lease interval,
     OUT now bigint, OUT next bigint, OUT more boolean, OUT owners text[],
     OUT id bigint, OUT item text, OUT attempts integer, OUT session text)
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 #variable_conflict use_column
 DECLARE
     _now timestamptz := clock_timestamp();
@@ -62,28 +63,27 @@ BEGIN
     END LOOP;
 
     now := {schema}.micros(clock_timestamp());
-    IF id IS NULL THEN
+    -- Others may be taking these right now. Then nobody can say yet when they will be due again.
+    more := _all IS NOT NULL AND EXISTS (
+        SELECT FROM {schema}.activities a LEFT JOIN {schema}.sessions s ON s.session_id = a.session_id
+        WHERE a.due_at <= _now AND CASE WHEN a.tag IS NULL THEN _plain ELSE a.tag = ANY (_tags) END
+            AND (a.session_id IS NULL OR (_owner IS NOT NULL
+                AND (s.session_id IS NULL OR s.owner_id = _owner OR s.locked_until <= _now))));
+    IF id IS NULL OR NOT more THEN
         SELECT least(
-            CASE WHEN _plain THEN (SELECT min(a.due_at) FROM {schema}.activities a WHERE a.tag IS NULL AND a.due_at > _now) END,
+            CASE WHEN _plain THEN
+                (SELECT min(a.due_at) FROM {schema}.activities a WHERE a.tag IS NULL AND a.due_at > _now)
+            END,
             (SELECT min((SELECT min(a.due_at) FROM {schema}.activities a WHERE a.tag = t.tag AND a.due_at > _now))
              FROM unnest(_tags) AS t (tag)),
             (SELECT min(s.locked_until) FROM {schema}.sessions s WHERE s.locked_until > _now AND _owner IS NOT NULL
              AND EXISTS (SELECT FROM {schema}.activities a WHERE a.session_id = s.session_id)))
         INTO _next;
         next := {schema}.micros(_next);
-        IF _all IS NOT NULL THEN
-            SELECT array_agg(DISTINCT s.owner_id) INTO owners
-            FROM {schema}.sessions s JOIN {schema}.activities a ON a.session_id = s.session_id
-            WHERE s.locked_until > _now AND a.due_at <= _now AND s.owner_id IS DISTINCT FROM _owner;
-        END IF;
     END IF;
-    -- What is due all the same is being taken by others right now. When will it be due again? Not known yet.
-    IF (id IS NULL AND _all IS NOT NULL) OR _woken THEN
-        more := EXISTS (
-            SELECT FROM {schema}.activities a LEFT JOIN {schema}.sessions s ON s.session_id = a.session_id
-            WHERE a.due_at <= _now AND a.id IS DISTINCT FROM id
-                AND CASE WHEN a.tag IS NULL THEN _plain ELSE a.tag = ANY (_tags) END
-                AND (a.session_id IS NULL OR (_owner IS NOT NULL
-                    AND (s.session_id IS NULL OR s.owner_id = _owner OR s.locked_until <= _now))));
+    IF _owner IS NOT NULL AND _all IS NOT NULL THEN
+        SELECT array_agg(DISTINCT s.owner_id) INTO owners
+        FROM {schema}.sessions s JOIN {schema}.activities a ON a.session_id = s.session_id
+        WHERE s.locked_until > _now AND a.due_at <= _now AND s.owner_id <> _owner;
     END IF;
 END $$;

@@ -1,12 +1,13 @@
 -- Take one instance that is due, with all of its visible messages, and read what its turn needs. Rows that somebody
--- else is taking are skipped. With nothing to take, `instance` is NULL and `next` tells when to look again.
+-- else is taking are skipped. With nothing to take, `instance` is NULL. `more` tells whether there is more to do now, and
+-- if there is not, `next` when to look again.
 CREATE OR REPLACE FUNCTION {schema}.fetch_orchestration(
-    _token uuid, _lease interval, _pin_min bigint, _pin_max bigint, _woken boolean,
+    _token uuid, _lease interval, _pin_min bigint, _pin_max bigint,
     OUT now bigint, OUT next bigint, OUT more boolean,
     OUT instance text, OUT name text, OUT version text, OUT execution bigint, OUT attempts integer,
     OUT messages text[], OUT history text[],
     OUT kv_keys text[], OUT kv_values text[], OUT kv_updated bigint[])
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 #variable_conflict use_column
 DECLARE
     _now timestamptz := clock_timestamp();
@@ -59,14 +60,11 @@ BEGIN
     END LOOP;
 
     now := {schema}.micros(clock_timestamp());
-    IF instance IS NULL THEN
+    -- Others may be taking these right now. Then nobody can say yet when they will be due again.
+    more := EXISTS (
+        SELECT FROM {schema}.instances i
+        WHERE i.due_at <= _now AND (_pin_min IS NULL OR i.pin IS NULL OR i.pin BETWEEN _pin_min AND _pin_max));
+    IF instance IS NULL OR NOT more THEN
         SELECT {schema}.micros(min(i.due_at)) INTO next FROM {schema}.instances i WHERE i.due_at > _now;
-    END IF;
-    -- What is due all the same is being taken by others right now. When will it be due again? Not known yet.
-    IF instance IS NULL OR _woken THEN
-        more := EXISTS (
-            SELECT FROM {schema}.instances i
-            WHERE i.due_at <= _now AND i.instance_id IS DISTINCT FROM instance
-                AND (_pin_min IS NULL OR i.pin IS NULL OR i.pin BETWEEN _pin_min AND _pin_max));
     END IF;
 END $$;

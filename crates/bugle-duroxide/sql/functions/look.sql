@@ -16,7 +16,8 @@ BEGIN
         SELECT instance_id, min(visible_at) AS visible_at, count(*) AS n FROM known GROUP BY instance_id ORDER BY instance_id
     LOOP
         INSERT INTO {schema}.instances AS i (instance_id, due_at) VALUES (_found.instance_id, _found.visible_at)
-        ON CONFLICT (instance_id) DO UPDATE SET due_at = least(i.due_at, excluded.due_at) WHERE i.lock_token IS NULL;
+        ON CONFLICT (instance_id) DO UPDATE SET due_at = excluded.due_at
+        WHERE i.lock_token IS NULL AND (i.due_at IS NULL OR i.due_at > excluded.due_at);
         adopted := adopted + _found.n;
     END LOOP;
     now := {schema}.micros(clock_timestamp());

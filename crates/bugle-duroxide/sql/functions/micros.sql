@@ -1,5 +1,5 @@
 -- An instant as microseconds since the epoch.
 CREATE OR REPLACE FUNCTION {schema}.micros(at timestamptz) RETURNS bigint
-LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+LANGUAGE sql STABLE AS $$
     SELECT (extract(epoch FROM at) * 1000000)::bigint
 $$;

@@ -1,6 +1,6 @@
 -- Extend a live lease of an activity and note that its session is in use; never revive, never shorten.
 CREATE OR REPLACE FUNCTION {schema}.renew_activity(_id bigint, _token uuid, _lease interval) RETURNS boolean
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 DECLARE
     _session text;
 BEGIN

@@ -9,30 +9,27 @@ use tokio::time::Instant;
 use crate::waking::counters::{Counters, count};
 use crate::waking::room::{Cause, Place, Sat};
 use crate::waking::watch::Watch;
-use crate::waking::work::Want;
+use crate::waking::work::{Queue, Want};
 
 /// How often to look while nobody tells, and while the database does not answer.
 const POLL: Duration = Duration::from_millis(100);
-/// When to look again for something that others were just taking.
-const CONTENDED: Duration = Duration::from_millis(50);
 
 /// What a look found.
-pub(crate) enum Look<T> {
-    Found {
-        item: T,
-        /// When its lease ends.
-        until: i64,
-        /// There is more; only told to those who were woken.
-        more: bool,
-    },
-    Nothing {
-        /// When there may be something, by the database's clock.
-        next: Option<i64>,
-        /// Something was there, but others were taking it.
-        contended: bool,
-        /// Something is there for these session owners alone.
-        owners: Vec<String>,
-    },
+pub(crate) struct Look<T> {
+    /// What was taken.
+    pub(crate) item: Option<Taken<T>>,
+    /// There is more that this fetch could take; others may be taking it just now.
+    pub(crate) more: bool,
+    /// When there may be something, by the database's clock; told if there is no more.
+    pub(crate) next: Option<i64>,
+    /// Something is there for these session owners alone.
+    pub(crate) owners: Vec<String>,
+}
+
+/// Something taken, and when its lease ends.
+pub(crate) struct Taken<T> {
+    pub(crate) item: T,
+    pub(crate) until: i64,
 }
 
 /// One kind of fetch.
@@ -45,16 +42,13 @@ pub(crate) trait Looker: Sync {
     /// On whose behalf sessions are held.
     fn owner(&self) -> Option<&str>;
 
-    /// Ask the database once. `woken`: somebody got this fetch up.
-    fn look(&self, woken: bool) -> impl Future<Output = Result<Look<Self::Item>, ProviderError>> + Send;
+    /// Ask the database once.
+    fn look(&self) -> impl Future<Output = Result<Look<Self::Item>, ProviderError>> + Send;
 }
 
 /// Look once.
 pub(crate) async fn fetch_once<L: Looker>(looker: &L) -> Result<Option<L::Item>, ProviderError> {
-    Ok(match looker.look(false).await? {
-        Look::Found { item, .. } => Some(item),
-        Look::Nothing { .. } => None,
-    })
+    Ok(looker.look().await?.item.map(|taken| taken.item))
 }
 
 /// Look, and wait up to `poll` for something to find.
@@ -77,22 +71,10 @@ pub(crate) async fn fetch<L: Looker>(
             count(&counters.looks_spared);
         } else {
             count(&counters.looks);
-            match looker.look(place.is_woken()).await {
-                Ok(Look::Found { item, until, more }) => {
-                    let woken = place.take_ticket();
-                    // One of many got up: the rest is for the next ones, here or elsewhere.
-                    if woken.is_some() && more && !place.chain() && woken == Some(Cause::Local) {
-                        watch.tell_now(queue);
-                    }
-                    watch.tell_at(queue, until);
-                    return Ok(Some(item));
-                }
-                Ok(Look::Nothing { next, contended, owners }) => {
-                    count(&counters.empty_looks);
-                    let local = place.take_ticket() == Some(Cause::Local);
-                    nothing(watch, &place, seen, next, contended, &owners);
-                    if !owners.is_empty() && !watch.room.call(&owners) && local {
-                        watch.tell_now(queue);
+            match looker.look().await {
+                Ok(look) => {
+                    if let Some(taken) = digest(watch, &mut place, seen, queue, look) {
+                        return Ok(Some(taken));
                     }
                 }
                 Err(error) => {
@@ -115,10 +97,27 @@ pub(crate) async fn fetch<L: Looker>(
     }
 }
 
-fn nothing(watch: &Watch, place: &Place, seen: u64, next: Option<i64>, contended: bool, owners: &[String]) {
-    let due = next.map(|at| watch.instant(at));
-    let soon = contended.then(|| Instant::now() + CONTENDED);
-    place.found_nothing(seen, [due, soon].into_iter().flatten().min(), owners.is_empty());
+/// Draw the conclusions from a look: for this group, for session owners, for other nodes.
+fn digest<T>(watch: &Watch, place: &mut Place, seen: u64, queue: Queue, look: Look<T>) -> Option<T> {
+    let Look { item, more, next, owners } = look;
+    let woken = place.take_ticket();
+    let mut unheard = !owners.is_empty() && !watch.room.call(&owners);
+    if item.is_none() {
+        count(&watch.room.counters.empty_looks);
+    }
+    if item.is_some() && more {
+        // One of many got up: the rest is for the next ones, here or elsewhere.
+        unheard |= !place.found_more(woken.is_some());
+    } else {
+        place.found_no_more(seen, next.map(|at| watch.instant(at)), more, owners.is_empty());
+    }
+    // An event of this node that was for somebody else: nobody told the others of it.
+    if unheard && woken == Some(Cause::Local) {
+        watch.tell_now(queue);
+    }
+    let Taken { item, until } = item?;
+    watch.tell_at(queue, until);
+    Some(item)
 }
 
 /// Sit until woken or until the deadline; while nobody tells, only until the next look by the clock.

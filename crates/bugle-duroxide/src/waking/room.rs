@@ -1,9 +1,9 @@
 //! The waiting room: who waits for what, and what happened since they last looked.
 //!
-//! Fetches that want the same form a group. A group counts the events that concern it. A fetch notes the count, looks, and
+//! Fetches that want the same form a group. For one thing to do one of a group gets up and looks; if it leaves before it
+//! has looked, the next one gets up in its stead. What nobody got up for is counted. A fetch notes the count, looks, and
 //! sits down only if the count is still the same, so that nothing is lost between looking and sitting down. No token is
-//! handed out that could be lost: a look that found nothing holds until the count moves, whoever made it. Only one of a
-//! group gets up for one thing to do; if that one leaves before it has looked, the next one gets up in its stead.
+//! handed out that could be lost: a look that found nothing holds until the count moves, whoever made it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
@@ -19,6 +19,9 @@ use crate::waking::work::{Queue, Want, Work};
 
 /// Above so many groups, those without anybody in them are forgotten.
 const GROUPS: usize = 64;
+
+/// When to look again for something that others were just taking; doubles.
+const CONTENDED: Duration = Duration::from_millis(1);
 
 /// Why somebody got up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,11 +65,13 @@ struct Group {
     want: Want,
     /// Fetches under way, sitting or not.
     fetches: usize,
-    /// Events that concern it so far.
+    /// Events so far that nobody got up for.
     events: u64,
     /// The count before a look that found nothing.
     empty: Option<u64>,
     due: Option<Instant>,
+    /// Looks in a row that found others taking what there was.
+    contended: u32,
     sitting: VecDeque<Arc<Waiter>>,
 }
 
@@ -106,17 +111,22 @@ impl Room {
         Place { room: Arc::clone(self), id, owner: owner.map(str::to_owned), ticket: None }
     }
 
-    /// There are `units` of this to do: get as many up. Answers how many got up.
+    /// There are `units` of this to do: get as many up in every group that may take it. Answers how many got up, in the
+    /// group where the fewest did.
     pub(crate) fn wake(&self, work: Work, units: u64, cause: Cause) -> u64 {
         let mut groups = self.groups.lock();
-        let mut woken = 0;
-        for group in groups.all.iter_mut().filter(|g| g.want.takes(work)) {
-            group.events += 1;
+        let fewest = groups.all.iter_mut().filter(|g| g.want.takes(work)).map(|group| {
+            let mut woken = 0;
             while woken < units && group.one_up(cause, &self.counters) {
                 woken += 1;
             }
-        }
-        woken
+            // Whoever got up looks. What is left is for the next fetch that comes.
+            if woken < units {
+                group.events += 1;
+            }
+            woken
+        });
+        fewest.min().unwrap_or(0)
     }
 
     /// Something may have been missed: everybody looks once.
@@ -144,9 +154,12 @@ impl Room {
     pub(crate) fn alarmed(&self, ids: &[u32]) {
         let mut groups = self.groups.lock();
         for group in groups.all.iter_mut().filter(|g| ids.contains(&g.id)) {
+            // Whoever looks learns the next instant; until then nobody knows it.
             group.due = None;
-            group.events += 1;
-            group.one_up(Cause::Timed, &self.counters);
+            group.empty = None;
+            if !group.one_up(Cause::Timed, &self.counters) {
+                group.events += 1;
+            }
         }
     }
 
@@ -197,6 +210,7 @@ impl Groups {
             events: 0,
             empty: None,
             due: None,
+            contended: 0,
             sitting: VecDeque::new(),
         });
         id
@@ -253,20 +267,19 @@ impl Place {
         self.with(|group, _| group.empty == Some(group.events))
     }
 
-    /// Whether this one got up and has not looked since.
-    pub(crate) fn is_woken(&self) -> bool {
-        self.ticket.is_some()
-    }
-
     /// Why this one got up, if it has not looked since. From now on it has.
     pub(crate) fn take_ticket(&mut self) -> Option<Cause> {
         self.ticket.take()
     }
 
-    /// A look begun at the count `seen` found nothing. `due`: when to look again. `settled`: nothing was ready that
-    /// another of the group could take.
-    pub(crate) fn found_nothing(&self, seen: u64, due: Option<Instant>, settled: bool) {
+    /// After a look begun at the count `seen` there is nothing left to take. `due`: when to look again. `contended`:
+    /// something is there, but others were taking it; when that is over is not known, so look again soon, and less soon
+    /// every time. `settled`: nothing is ready that another of the group could take.
+    pub(crate) fn found_no_more(&self, seen: u64, due: Option<Instant>, contended: bool, settled: bool) {
         self.with(|group, room| {
+            group.contended = if contended { group.contended + 1 } else { 0 };
+            let soon = contended.then(|| Instant::now() + CONTENDED * (1 << group.contended.min(8)));
+            let due = [due, soon].into_iter().flatten().min();
             // What the database says replaces what was known before the look, unless something happened meanwhile.
             let due = if group.events == seen { due } else { [group.due, due].into_iter().flatten().min() };
             if settled && group.events == seen {
@@ -282,9 +295,14 @@ impl Place {
         });
     }
 
-    /// Somebody who got up found more than it took: one more gets up. Whether there was one.
-    pub(crate) fn chain(&self) -> bool {
-        self.with(|group, room| group.one_up(Cause::Chained, &room.counters))
+    /// A look took something and there is more: the next fetch looks. If this one `woken` was got up, one more gets up;
+    /// whether there was one, if one was needed.
+    pub(crate) fn found_more(&self, woken: bool) -> bool {
+        self.with(|group, room| {
+            group.empty = None;
+            group.contended = 0;
+            !woken || group.one_up(Cause::Chained, &room.counters)
+        })
     }
 
     /// Sit down unless something happened since `seen`, and wait for a reason to look, no longer than `until`.
@@ -325,6 +343,8 @@ impl Drop for Place {
             (cause == Cause::Local).then(|| group.want.queue())
         });
         if let Some(queue) = forsaken {
+            // It may have been for another group too, which was not got up for it.
+            self.room.expect(queue, Instant::now());
             (self.room.forsaken)(queue);
         }
     }

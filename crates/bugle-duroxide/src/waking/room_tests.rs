@@ -67,7 +67,7 @@ async fn an_event_between_looking_and_sitting_down_is_not_missed() {
     let mut place = f.room.enter(TURNS, None);
     let seen = place.events();
     assert_eq!(f.room.wake(Work::Turn, 1, Cause::Remote), 0);
-    place.found_nothing(seen, None, true);
+    place.found_no_more(seen, None, false, true);
     assert!(!place.is_known_empty());
     assert_eq!(place.sit(seen, Instant::now() + 3600 * S).await, Sat::Woken);
 }
@@ -76,7 +76,7 @@ async fn an_event_between_looking_and_sitting_down_is_not_missed() {
 async fn what_was_found_empty_stays_so_for_the_whole_group_until_something_happens() {
     let f = fixture();
     let (one, two) = (f.room.enter(TURNS, None), f.room.enter(TURNS, None));
-    one.found_nothing(one.events(), None, true);
+    one.found_no_more(one.events(), None, false, true);
     assert!(two.is_known_empty());
     f.room.wake(PLAIN, 1, Cause::Local);
     assert!(two.is_known_empty(), "not its concern");
@@ -135,7 +135,7 @@ async fn an_earlier_instant_replaces_a_later_one_and_a_look_tells_the_next() {
     // The look after it finds nothing and learns of the later one from the database.
     let mut place = f.room.enter(TURNS, None);
     let seen = place.events();
-    place.found_nothing(seen, Some(begun + 60 * S), true);
+    place.found_no_more(seen, Some(begun + 60 * S), false, true);
     assert_eq!(place.sit(seen, begun + 3600 * S).await, Sat::Woken);
     assert_eq!(begun.elapsed().as_secs(), 60);
 }

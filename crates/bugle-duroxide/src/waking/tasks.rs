@@ -77,6 +77,8 @@ async fn hear(watch: Weak<Watch>, heard: Arc<Mutex<mpsc::Receiver<Heard<Hint>>>>
 
 /// Wake those whose instant has come.
 async fn alarms(room: Arc<Room>) {
+    // As above.
+    room.rouse();
     loop {
         let due = room.alarms.due().await;
         room.alarmed(&due);
