@@ -22,13 +22,15 @@ use crate::sql::Sql;
 use crate::store::{PostgresStore, Tries, retry};
 
 /// Lanes counted by one transaction.
-const LANES_AT_ONCE: i64 = 5_000;
+const LANES_AT_ONCE: i64 = 20_000;
 /// Dead letters counted by one transaction.
 const LETTERS_AT_ONCE: i64 = 10_000;
 /// Transactions for one question and bucket, at most.
 const MOST_PASSES: usize = 10_000;
 /// The place in time moves at least so often, in seconds, while somebody asks and there is nothing to count.
 const MOVE_AFTER: i64 = 30;
+/// The place among transactions too, after so many of them: rows that they wrote are looked at until then.
+const SETTLE_AFTER: i64 = 1_000;
 
 /// What to add to the sums of a queue.
 #[derive(Clone, Copy, Debug, Default)]
@@ -269,17 +271,20 @@ impl<'r> Fold<'r> {
 impl PostgresStore {
     /// Count all of a bucket that is not in the sums yet. `again` = this server has done so before.
     pub(crate) async fn fold(&self, bucket: i32, again: bool) -> Result<(), PgError> {
+        // How far was counted is remembered by the last pass; it may find nothing more to count.
+        let mut remember = !again;
         for _ in 0..MOST_PASSES {
             // What was counted twice by a lost answer differs no more.
-            if !retry!(Tries::question(), self.fold_once(bucket, again))? {
+            if !retry!(Tries::question(), self.fold_once(bucket, again, remember))? {
                 return Ok(());
             }
+            remember = true;
         }
         Err(unexpected("more changes than can be counted"))
     }
 
     /// Answers whether there is more.
-    async fn fold_once(&self, bucket: i32, again: bool) -> Result<bool, PgError> {
+    async fn fold_once(&self, bucket: i32, again: bool, remember: bool) -> Result<bool, PgError> {
         let (sql, now) = (&self.sql, self.second());
         let mut conn = self.pool.get().await?;
         let steps = [
@@ -299,12 +304,15 @@ impl PostgresStore {
         }
         let fold = Fold::of(changed, letters)?;
         let more = fold.seen >= LANES_AT_ONCE || letters.len() as i64 >= LETTERS_AT_ONCE;
-        // What had ended before it was looked: known only if everything was looked at.
-        let (next, settled) = if more { (since, None) } else { (now, get(state, 2)?) };
-        if fold.is_empty() && again && (next - since).abs() < MOVE_AFTER {
+        let (settled, ended): (Option<i64>, Option<i64>) = (get(state, 2)?, get(state, 3)?);
+        // What had ended before it was looked, if everything was looked at.
+        let (next, ended) = if more { (since, None) } else { (now, ended) };
+        let moved = (next - since).abs() >= MOVE_AFTER
+            || ended.is_some_and(|ended| ended - settled.unwrap_or(0) >= SETTLE_AFTER);
+        if fold.is_empty() && !remember && !moved {
             conn.commit(&[]).await?;
         } else {
-            fold.write(&mut conn, sql, bucket, Reach { since: next, walked: None, settled }).await?;
+            fold.write(&mut conn, sql, bucket, Reach { since: next, walked: None, settled: ended }).await?;
         }
         Ok(more)
     }
