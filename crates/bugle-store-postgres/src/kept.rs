@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use crate::row::{from_text, get};
 
-/// Rows of sums that are kept, queues and groups together, about 150 bytes each. Of more than that none is kept, and each
+/// Rows of sums that are kept, queues and groups together, at most 250 bytes each. Of more than that none is kept, and each
 /// question reads them all.
 const MOST_KEPT: usize = 200_000;
 
