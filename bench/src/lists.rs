@@ -49,6 +49,8 @@ async fn measure(args: &ListsArgs, server: &Server) -> Result<Value> {
     let mut asker = Asker { target: target.clone(), connection: target.connection(), queues: args.queues };
     let first = round(asker.ask(PATHS[0].1).await?.as_secs_f64() * 1e3);
     let after = asker.rounds(args, None).await?;
+    // The one that filled the queues may have been quiet for too long.
+    rest = server.rest()?;
     touch(args, &mut rest, args.queues).await?;
     let again = round(asker.ask(PATHS[0].1).await?.as_secs_f64() * 1e3);
     let moving = asker.rounds(args, Some(&mut rest)).await?;
