@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Result, ensure};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::cli_servers::{CallsArgs, MatrixArgs, StarveArgs};
+use crate::cli_servers::{CallsArgs, ListsArgs, MatrixArgs, StarveArgs};
 use crate::cli_wait::{CapacityArgs, IdleArgs, WakeArgs};
 
 /// Load generator for servers speaking the `/api/v1` queue protocol.
@@ -36,6 +36,8 @@ pub enum Command {
     Starve(StarveArgs),
     /// Count the store calls of pops that come together, of a burst, and of one message for many consumers.
     Calls(CallsArgs),
+    /// Time the lists of all queues and groups on a server with many of them.
+    Lists(ListsArgs),
 }
 
 /// Options that mean the same in every command.

@@ -1,4 +1,4 @@
-//! The options of the commands that start servers themselves: `matrix`, `starve` and `calls`.
+//! The options of the commands that start servers themselves: `matrix`, `starve`, `calls` and `lists`.
 
 use std::path::PathBuf;
 
@@ -118,6 +118,43 @@ impl CallsArgs {
         ensure!(self.pops > 0, "--pops must be at least 1");
         ensure!(self.waiters > 1, "--waiters must be at least 2");
         ensure!(self.messages >= self.waiters, "--messages: each waiter needs one");
+        Ok(())
+    }
+}
+
+/// Options of `lists`.
+#[derive(Debug, Clone, Args)]
+pub struct ListsArgs {
+    /// The server under test.
+    #[command(flatten)]
+    pub servers: Servers,
+    /// Queues, each with a group.
+    #[arg(long, default_value_t = 10_000)]
+    pub queues: usize,
+    /// Partitions of each, with a message in every one.
+    #[arg(long, default_value_t = 3)]
+    pub partitions: usize,
+    /// Times each list is asked for.
+    #[arg(long, default_value_t = 20)]
+    pub rounds: usize,
+    /// Queues pushed to before each question, where they are asked between pushes.
+    #[arg(long, default_value_t = 100)]
+    pub changes: usize,
+    /// Pause before lists are asked for at rest.
+    #[arg(long, default_value_t = 100.0)]
+    pub settle_seconds: f64,
+}
+
+impl ListsArgs {
+    pub(crate) fn check(&self) -> Result<()> {
+        ensure!(self.queues > 0, "--queues must be at least 1");
+        ensure!(self.partitions > 0, "--partitions must be at least 1");
+        ensure!(self.rounds > 0, "--rounds must be at least 1");
+        ensure!(self.changes <= self.queues, "--changes: there are not so many queues");
+        ensure!(
+            self.settle_seconds == 0.0 || seconds_ok(self.settle_seconds),
+            "--settle-seconds is at most a day"
+        );
         Ok(())
     }
 }

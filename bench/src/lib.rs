@@ -46,6 +46,7 @@ mod matrix_rows;
 
 mod calls;
 mod idle;
+mod lists;
 mod matrix;
 mod pop;
 mod push;
@@ -55,7 +56,7 @@ mod wake;
 mod capacity;
 
 pub use cli::{AckStyle, Cli, Command, Common, PopArgs, PopMode, PushArgs, Spread};
-pub use cli_servers::{CallsArgs, MatrixArgs, Servers, StarveArgs};
+pub use cli_servers::{CallsArgs, ListsArgs, MatrixArgs, Servers, StarveArgs};
 pub use cli_wait::{CapacityArgs, IdleArgs, Reach, WakeArgs, Watch};
 
 use anyhow::Result;
@@ -86,6 +87,7 @@ pub async fn run(cli: Cli) -> Result<Outcome> {
                 Command::Matrix(args) => Box::pin(matrix::run(args)).await,
                 Command::Starve(args) => Box::pin(starve::run(args)).await,
                 Command::Calls(args) => Box::pin(calls::run(args)).await,
+                Command::Lists(args) => Box::pin(lists::run(args)).await,
             }
         })
         .await

@@ -38,8 +38,8 @@ struct Tables {
     switches: Switches,
     learned_switches: Option<Instant>,
     by_name: HashMap<Arc<str>, Arc<Queue>>,
-    by_id: HashMap<QueueId, Arc<Queue>>,
-    groups: HashMap<QueueId, HashMap<Group, Arc<GroupRecord>>>,
+    by_id: foldhash::HashMap<QueueId, Arc<Queue>>,
+    groups: foldhash::HashMap<QueueId, HashMap<Group, Arc<GroupRecord>>>,
     /// What this server stored or was answered since the last snapshot, and when: a snapshot taken before does not know
     /// of it.
     learned_queues: HashMap<QueueId, Instant>,

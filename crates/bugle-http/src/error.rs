@@ -98,8 +98,14 @@ where
 
 /// `value` as a JSON answer.
 pub(crate) fn json(status: StatusCode, value: &impl Serialize) -> Response {
-    match serde_json::to_vec(value) {
-        Ok(bytes) => json_body(status, Body::from(bytes)),
+    json_of(status, value, 128)
+}
+
+/// The same of about so many bytes: a large answer is then spelled in one place, and not moved while it grows.
+pub(crate) fn json_of(status: StatusCode, value: &impl Serialize, about: usize) -> Response {
+    let mut bytes = Vec::with_capacity(about);
+    match serde_json::to_writer(&mut bytes, value) {
+        Ok(()) => json_body(status, Body::from(bytes)),
         Err(error) => {
             tracing::error!(%error, "answer could not be spelled");
             StatusCode::INTERNAL_SERVER_ERROR.into_response()

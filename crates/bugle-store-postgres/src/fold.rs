@@ -5,9 +5,11 @@
 //! difference goes into the sums. What is seen twice differs only once.
 //!
 //! Looked at is what was marked with a second from the last time on, less [`parts/counted_until.sql`] for changes that
-//! were slow to commit. The first time all lanes are walked, a page in each transaction.
+//! were slow to commit; of that only rows written by transactions that may not have ended the last time
+//! ([`parts/settled_age.sql`]). The first time all lanes are walked, a page in each transaction.
 //!
 //! [`parts/counted_until.sql`]: ../sql/parts/counted_until.sql
+//! [`parts/settled_age.sql`]: ../sql/parts/settled_age.sql
 
 use std::collections::BTreeMap;
 
@@ -20,13 +22,15 @@ use crate::sql::Sql;
 use crate::store::{PostgresStore, Tries, retry};
 
 /// Lanes counted by one transaction.
-const LANES_AT_ONCE: i64 = 5_000;
+const LANES_AT_ONCE: i64 = 20_000;
 /// Dead letters counted by one transaction.
 const LETTERS_AT_ONCE: i64 = 10_000;
 /// Transactions for one question and bucket, at most.
 const MOST_PASSES: usize = 10_000;
 /// The place in time moves at least so often, in seconds, while somebody asks and there is nothing to count.
 const MOVE_AFTER: i64 = 30;
+/// The place among transactions too, after so many of them: rows that they wrote are looked at until then.
+const SETTLE_AFTER: i64 = 1_000;
 
 /// What to add to the sums of a queue.
 #[derive(Clone, Copy, Debug, Default)]
@@ -122,6 +126,13 @@ struct Fold<'r> {
     seen: i64,
 }
 
+/// How far was counted.
+struct Reach {
+    since: i64,
+    walked: Option<Uuid>,
+    settled: Option<i64>,
+}
+
 impl<'r> Fold<'r> {
     fn of(rows: &'r [Row], letters: &[Row]) -> Result<Self, PgError> {
         let mut fold = Self::default();
@@ -212,8 +223,9 @@ impl<'r> Fold<'r> {
         conn: &mut Conn,
         sql: &Sql,
         bucket: i32,
-        (since, walked): (i64, Option<Uuid>),
+        Reach { since, walked, settled }: Reach,
     ) -> Result<(), PgError> {
+        let changes = !self.is_empty();
         let (lanes, cursors, queues) = (&self.lanes, &self.cursors, self.queues.columns());
         let (of, groups): (Vec<Uuid>, Vec<&str>) = self.groups.keys().copied().unzip();
         let column = |field: fn(&GroupSum) -> i64| self.groups.values().map(field).collect::<Vec<i64>>();
@@ -226,6 +238,8 @@ impl<'r> Fold<'r> {
         ];
         let [made, passed, finished, consumed, served_at] = &sums;
         let steps = [
+            // First: what follows has its version.
+            Step::new(&sql.tally_end, &[&bucket, &since, &walked, &settled, &changes]),
             Step::new(&sql.tally_put_lanes, &[&bucket, &lanes.lane, &lanes.queue, &lanes.head, &lanes.tail]),
             Step::new(
                 &sql.tally_put_cursors,
@@ -249,31 +263,33 @@ impl<'r> Fold<'r> {
                 &sql.tally_add_groups,
                 &[&bucket, &of, &groups, made, passed, finished, consumed, served_at],
             ),
-            Step::new(&sql.tally_end, &[&bucket, &since, &walked]),
         ];
         conn.commit(&steps).await.map(drop)
     }
 }
 
 impl PostgresStore {
-    /// Count all of a bucket that is not in the sums yet.
-    pub(crate) async fn fold(&self, bucket: i32) -> Result<(), PgError> {
+    /// Count all of a bucket that is not in the sums yet. `again` = this server has done so before.
+    pub(crate) async fn fold(&self, bucket: i32, again: bool) -> Result<(), PgError> {
+        // How far was counted is remembered by the last pass; it may find nothing more to count.
+        let mut remember = !again;
         for _ in 0..MOST_PASSES {
             // What was counted twice by a lost answer differs no more.
-            if !retry!(Tries::question(), self.fold_once(bucket))? {
+            if !retry!(Tries::question(), self.fold_once(bucket, again, remember))? {
                 return Ok(());
             }
+            remember = true;
         }
         Err(unexpected("more changes than can be counted"))
     }
 
     /// Answers whether there is more.
-    async fn fold_once(&self, bucket: i32) -> Result<bool, PgError> {
+    async fn fold_once(&self, bucket: i32, again: bool, remember: bool) -> Result<bool, PgError> {
         let (sql, now) = (&self.sql, self.second());
         let mut conn = self.pool.get().await?;
         let steps = [
             Step::new(&sql.tally_begin, &[&bucket]),
-            Step::new(&sql.tally_changed, &[&bucket, &LANES_AT_ONCE, &now]),
+            Step::new(&sql.tally_changed, &[&bucket, &LANES_AT_ONCE, &now, &again]),
             Step::new(&sql.tally_letters, &[&bucket, &LETTERS_AT_ONCE]),
         ];
         let rows = conn.begin(Begin::Write, &steps).await?;
@@ -283,16 +299,20 @@ impl PostgresStore {
         if let Some(after) = walked {
             let (page, next) = self.tally_page(&mut conn, bucket, after).await?;
             let fold = Fold::of(&page, letters)?;
-            fold.write(&mut conn, sql, bucket, (since, next)).await?;
+            fold.write(&mut conn, sql, bucket, Reach { since, walked: next, settled: None }).await?;
             return Ok(true);
         }
         let fold = Fold::of(changed, letters)?;
         let more = fold.seen >= LANES_AT_ONCE || letters.len() as i64 >= LETTERS_AT_ONCE;
-        let next = if more { since } else { now };
-        if fold.is_empty() && (next - since).abs() < MOVE_AFTER {
+        let (settled, ended): (Option<i64>, Option<i64>) = (get(state, 2)?, get(state, 3)?);
+        // What had ended before it was looked, if everything was looked at.
+        let (next, ended) = if more { (since, None) } else { (now, ended) };
+        let moved = (next - since).abs() >= MOVE_AFTER
+            || ended.is_some_and(|ended| ended - settled.unwrap_or(0) >= SETTLE_AFTER);
+        if fold.is_empty() && !remember && !moved {
             conn.commit(&[]).await?;
         } else {
-            fold.write(&mut conn, sql, bucket, (next, None)).await?;
+            fold.write(&mut conn, sql, bucket, Reach { since: next, walked: None, settled: ended }).await?;
         }
         Ok(more)
     }

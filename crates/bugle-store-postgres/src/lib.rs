@@ -16,6 +16,7 @@ mod fixture;
 mod fold;
 mod group;
 mod internals;
+mod kept;
 mod lane;
 mod load;
 mod options;

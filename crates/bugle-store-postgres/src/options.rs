@@ -10,16 +10,19 @@ pub struct Extras {
     pub skip_locked: bool,
     /// NOTIFY: surveys announce what they are asked to, see [`crate::PostgresStore::channel`].
     pub listen: bool,
+    /// `xmin` and snapshots: who counts for tallies passes by rows that were there the last time. Where tables are
+    /// distributed it is not used in any case.
+    pub row_ages: bool,
 }
 
 impl Extras {
     /// The portable subset only.
-    pub const NONE: Self = Self { skip_locked: false, listen: false };
+    pub const NONE: Self = Self { skip_locked: false, listen: false, row_ages: false };
 }
 
 impl Default for Extras {
     fn default() -> Self {
-        Self { skip_locked: true, listen: true }
+        Self { skip_locked: true, listen: true, row_ages: true }
     }
 }
 

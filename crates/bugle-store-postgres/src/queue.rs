@@ -119,7 +119,7 @@ impl PostgresStore {
         for statement in per_bucket {
             steps.extend(buckets.iter().map(|bucket| Step::new(statement, &[bucket, &id.0])));
         }
-        steps.extend(buckets.iter().map(|bucket| Step::new(&sql.tally_hold, &[bucket])));
+        steps.extend(buckets.iter().map(|bucket| Step::new(&sql.tally_part, &[bucket])));
         let sums = [
             &sql.queue_cursor_tallies_delete,
             &sql.queue_lane_tallies_delete,

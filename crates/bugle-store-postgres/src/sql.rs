@@ -31,6 +31,10 @@ const PARTS: &[(&str, &str)] = &[
     ("{lane_by_key}", include_str!("../sql/parts/lane_by_key.sql")),
     ("{cursor_by_key}", include_str!("../sql/parts/cursor_by_key.sql")),
     ("{append}", include_str!("../sql/parts/append.sql")),
+    ("{lane_sums}", include_str!("../sql/parts/lane_sums.sql")),
+    ("{group_sums}", include_str!("../sql/parts/group_sums.sql")),
+    ("{next_version}", include_str!("../sql/parts/next_version.sql")),
+    ("{this_version}", include_str!("../sql/parts/this_version.sql")),
     ("{dead_filter}", include_str!("../sql/parts/dead_filter.sql")),
 ];
 
@@ -39,8 +43,20 @@ fn bare(part: &str) -> String {
     part.lines().filter(|line| !line.starts_with("--")).collect::<Vec<_>>().join("\n")
 }
 
+/// The oldest transaction that has not ended. Elsewhere transactions are counted by several servers, each in its own way.
+const SETTLED: &str = "CASE WHEN to_regclass('pg_catalog.pg_dist_partition') IS NULL \
+                       THEN pg_snapshot_xmin(pg_current_snapshot())::text::bigint END";
+
 fn fill(sql: &str, extras: Extras) -> String {
-    let whole = PARTS.iter().fold(sql.to_owned(), |sql, (place, part)| sql.replace(place, &bare(part)));
+    let (settled, unsettled) = match extras.row_ages {
+        true => (
+            SETTLED,
+            format!(" AND age(w.xmin) <= (SELECT {})", bare(include_str!("../sql/parts/settled_age.sql"))),
+        ),
+        false => ("NULL::bigint", String::new()),
+    };
+    let sql = sql.replace("{settled}", settled).replace("{unsettled}", &unsettled);
+    let whole = PARTS.iter().fold(sql, |sql, (place, part)| sql.replace(place, &bare(part)));
     whole
         .replace("{lane}", LANE)
         .replace("{cursor}", CURSOR)
@@ -133,8 +149,10 @@ statements! {
     lanes_after(UUID, TEXT, INT8);
     tally_open(INT4, INT8);
     tally_hold(INT4);
+    tally_part(INT4);
+    tally_part_groups(INT4, UUID_ARRAY, TEXT);
     tally_begin(INT4);
-    tally_changed(INT4, INT8, INT8);
+    tally_changed(INT4, INT8, INT8, BOOL);
     tally_page(INT4, UUID, INT8);
     tally_walked(INT4, INT8, UUID, UUID);
     tally_letters(INT4, INT8);
@@ -143,7 +161,7 @@ statements! {
         INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY);
     tally_add_queues(INT4, UUID_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY);
     tally_add_groups(INT4, UUID_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY);
-    tally_end(INT4, INT8, UUID);
+    tally_end(INT4, INT8, UUID, INT8, BOOL);
     tally_take_lanes(INT4, UUID_ARRAY);
     tally_take_cursors(INT4, UUID_ARRAY, TEXT);
     tally_drop_lanes(INT4, UUID_ARRAY);
@@ -152,6 +170,9 @@ statements! {
     tally_queues(UUID, UUID);
     tally_lane_sums(INT4, UUID, UUID);
     tally_group_sums(INT4, UUID, UUID);
+    tally_queues_since(INT8);
+    tally_lane_sums_since(INT4, INT8);
+    tally_group_sums_since(INT4, INT8);
     tally_leases(INT4, UUID, UUID, INT8);
     group_insert(UUID, TEXT, INT4, INT8, BOOL, INT8);
     group_get(UUID, TEXT);
@@ -238,7 +259,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn a_kept_look_for_what_changed_goes_by_marks_and_by_key() {
         let sql = include_str!("../sql/queries/tally_changed.sql");
-        let plan = kept_plan(sql, "int, bigint, bigint", "0, 100, 1").await;
+        let plan = kept_plan(sql, "int, bigint, bigint, bool", "0, 100, 1, true").await;
         for index in
             ["lanes_recent", "lanes_touched", "cursors_changed", "lane_tallies_pkey", "cursor_tallies_pkey"]
         {

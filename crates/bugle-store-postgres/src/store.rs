@@ -9,6 +9,7 @@ use bugle_pg::{Conn, Migration, PgError, Pool, Schema, Step, migrate};
 use bugle_store::{LaneId, Now, Timestamp, Unavailable};
 use uuid::Uuid;
 
+use crate::kept::Counting;
 use crate::options::{OpenError, PostgresOptions};
 use crate::row::{get, unexpected};
 use crate::sql::Sql;
@@ -19,6 +20,11 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 2, name: "survey", sql: include_str!("../sql/migrations/0002_survey.sql") },
     Migration { version: 3, name: "tallies", sql: include_str!("../sql/migrations/0003_tallies.sql") },
     Migration { version: 4, name: "switches", sql: include_str!("../sql/migrations/0004_switches.sql") },
+    Migration {
+        version: 5,
+        name: "tally versions",
+        sql: include_str!("../sql/migrations/0005_tally_versions.sql"),
+    },
 ];
 
 /// Ask for the database's time when nothing was heard of it for so long.
@@ -50,7 +56,7 @@ pub struct PostgresStore {
     /// A search has started the making of fingerprint runs.
     pub(crate) indexing: Arc<AtomicBool>,
     /// Held by who counts: the others need not wait each on a connection of its own.
-    pub(crate) counting: tokio::sync::Mutex<()>,
+    pub(crate) counting: tokio::sync::Mutex<Counting>,
 }
 
 impl PostgresStore {

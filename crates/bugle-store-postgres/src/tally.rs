@@ -1,84 +1,34 @@
-//! What queues hold: what changed is counted first (`fold.rs`), then the sums are read.
-
-use std::collections::HashMap;
+//! What queues hold: what changed is counted first (`fold.rs`), then the sums are read; of all queues those that changed since
+//! they were last read (`kept.rs`).
 
 use bugle_pg::{Begin, PgError, Row, Step};
 use bugle_store::{Group, QueueId, QueueTally, Timestamp, Unavailable};
 use uuid::Uuid;
 
-use crate::row::{from_text, get, text, unexpected, unsigned};
+use crate::kept::{Counting, Kept, add, add_group, each_group_sum, each_lane_sum};
+use crate::row::{get, text, unexpected, unsigned};
 use crate::store::{PostgresStore, Tries, retry, unavailable};
 
-/// Tallies being put together, by queue id.
-struct Tallies {
-    all: Vec<QueueTally>,
-    places: HashMap<Uuid, usize>,
-    /// Most rows name the group of the row before.
-    name: Group,
+/// One of the tallies, which are in the order of their ids.
+fn of(all: &mut [QueueTally], queue: Uuid) -> Option<&mut QueueTally> {
+    let at = all.binary_search_by_key(&QueueId(queue), |tally| tally.queue).ok()?;
+    Some(&mut all[at])
 }
 
-impl Tallies {
-    fn new(queues: Vec<Uuid>) -> Self {
-        let places = queues.iter().enumerate().map(|(place, id)| (*id, place)).collect();
-        let all = queues.into_iter().map(|id| QueueTally::empty(QueueId(id))).collect();
-        Self { all, places, name: "".into() }
+fn add_leases(all: &mut [QueueTally], row: &Row) -> Result<(), PgError> {
+    let (queue, group): (Uuid, Group) = (get(row, 0)?, text(row, 1)?.into());
+    let (leases, leased) = (unsigned(row, 2)?, unsigned(row, 3)?);
+    if let Some(tally) = of(all, queue) {
+        let tally = tally.group(&group);
+        tally.leases += leases;
+        tally.leased += leased;
     }
+    Ok(())
+}
 
-    fn of(&mut self, queue: Uuid) -> Option<&mut QueueTally> {
-        self.places.get(&queue).map(|place| &mut self.all[*place])
-    }
-
-    fn named(&mut self, kept: &str) -> Group {
-        let name = from_text(kept);
-        if *name != *self.name {
-            self.name = name.into();
-        }
-        self.name.clone()
-    }
-
-    fn add_lanes(&mut self, row: &Row) -> Result<(), PgError> {
-        let queues: Vec<Uuid> = get(row, 0)?;
-        let sums: Vec<Vec<i64>> = (1..6).map(|column| get(row, column)).collect::<Result<_, _>>()?;
-        for (n, queue) in queues.into_iter().enumerate() {
-            let sum = |column: usize| sums[column][n] as u64;
-            if let Some(tally) = self.of(queue) {
-                tally.lanes += sum(0);
-                tally.filled += sum(1);
-                tally.kept += sum(2);
-                tally.appended += sum(3);
-                tally.dead += sum(4);
-            }
-        }
-        Ok(())
-    }
-
-    fn add_groups(&mut self, row: &Row) -> Result<(), PgError> {
-        let (queues, groups): (Vec<Uuid>, Vec<&str>) = (get(row, 0)?, get(row, 1)?);
-        let sums: Vec<Vec<i64>> = (2..7).map(|column| get(row, column)).collect::<Result<_, _>>()?;
-        for (n, (queue, group)) in queues.into_iter().zip(groups).enumerate() {
-            let (group, sum) = (self.named(group), |column: usize| sums[column][n]);
-            if let Some(tally) = self.of(queue) {
-                let tally = tally.group(&group);
-                tally.cursors += sum(0) as u64;
-                tally.passed += sum(1) as u64;
-                tally.finished += sum(2) as u64;
-                tally.consumed += sum(3) as u64;
-                tally.served_at = tally.served_at.max(Timestamp(sum(4)));
-            }
-        }
-        Ok(())
-    }
-
-    fn add_leases(&mut self, row: &Row) -> Result<(), PgError> {
-        let (queue, group): (Uuid, Group) = (get(row, 0)?, text(row, 1)?.into());
-        let (leases, leased) = (unsigned(row, 2)?, unsigned(row, 3)?);
-        if let Some(tally) = self.of(queue) {
-            let tally = tally.group(&group);
-            tally.leases += leases;
-            tally.leased += leased;
-        }
-        Ok(())
-    }
+/// The row of a statement that always answers one.
+fn only(rows: &[Vec<Row>], at: usize) -> Result<&Row, PgError> {
+    rows.get(at).and_then(|rows| rows.first()).ok_or_else(|| unexpected("sums without a row"))
 }
 
 impl PostgresStore {
@@ -87,28 +37,31 @@ impl PostgresStore {
         queues: Option<Vec<QueueId>>,
         now: Timestamp,
     ) -> Result<Vec<QueueTally>, Unavailable> {
-        let ids = queues.as_ref().map(|queues| queues.iter().map(|queue| queue.0));
-        let range = match ids {
-            None => Some((Uuid::nil(), Uuid::max())),
-            Some(ids) => ids.clone().min().zip(ids.max()),
-        };
-        let Some(range) = range else { return Ok(Vec::new()) };
-        {
-            let _alone = self.counting.lock().await;
-            for bucket in self.all_buckets() {
-                self.fold(bucket).await.map_err(unavailable)?;
-            }
-        }
-        let mut all = retry!(Tries::question(), self.tally_once(range, now)).map_err(unavailable)?;
-        if let Some(mut queues) = queues {
-            queues.sort_unstable();
-            all.retain(|tally| queues.binary_search(&tally.queue).is_ok());
-        }
+        let Some(mut queues) = queues else { return self.tally_all(now).await };
+        let Some(range) = queues.iter().min().zip(queues.iter().max()) else { return Ok(Vec::new()) };
+        let range = (range.0.0, range.1.0);
+        self.count(&mut *self.counting.lock().await).await.map_err(unavailable)?;
+        let mut all = retry!(Tries::question(), self.tally_range(range, now)).map_err(unavailable)?;
+        queues.sort_unstable();
+        all.retain(|tally| queues.binary_search(&tally.queue).is_ok());
         Ok(all)
     }
 
+    /// Count all that is not in the sums yet.
+    async fn count(&self, counting: &mut Counting) -> Result<(), PgError> {
+        for bucket in self.all_buckets() {
+            self.fold(bucket, counting.counted.contains(&bucket)).await?;
+            counting.counted.insert(bucket);
+        }
+        Ok(())
+    }
+
     /// The sums of all queues in a range of ids, of one moment.
-    async fn tally_once(&self, (from, to): (Uuid, Uuid), now: Timestamp) -> Result<Vec<QueueTally>, PgError> {
+    async fn tally_range(
+        &self,
+        (from, to): (Uuid, Uuid),
+        now: Timestamp,
+    ) -> Result<Vec<QueueTally>, PgError> {
         let (sql, buckets) = (&self.sql, self.all_buckets());
         let mut steps = vec![Step::new(&sql.tally_queues, &[&from, &to])];
         for bucket in &buckets {
@@ -117,13 +70,50 @@ impl PostgresStore {
             steps.push(Step::new(&sql.tally_leases, &[bucket, &from, &to, &now.0]));
         }
         let rows = self.pool.get().await?.transaction_as(Begin::Snapshot, &steps).await?;
-        let only = |at: usize| rows[at].first().ok_or_else(|| unexpected("sums without a row"));
-        let mut tallies = Tallies::new(get(only(0)?, 0)?);
+        let queues: Vec<Uuid> = get(only(&rows, 0)?, 0)?;
+        let mut all: Vec<QueueTally> = queues.into_iter().map(|id| QueueTally::empty(QueueId(id))).collect();
         for at in (1..rows.len()).step_by(3) {
-            tallies.add_lanes(only(at)?)?;
-            tallies.add_groups(only(at + 1)?)?;
-            rows[at + 2].iter().try_for_each(|row| tallies.add_leases(row))?;
+            each_lane_sum(only(&rows, at)?, 0, |queue, sum| {
+                of(&mut all, queue).into_iter().for_each(|tally| add(tally, &sum));
+            })?;
+            each_group_sum(only(&rows, at + 1)?, 0, |queue, sum| {
+                of(&mut all, queue).into_iter().for_each(|tally| add_group(tally, &sum));
+            })?;
+            rows[at + 2].iter().try_for_each(|row| add_leases(&mut all, row))?;
         }
-        Ok(tallies.all)
+        Ok(all)
+    }
+
+    /// The sums of all queues. One at a time asks: the next finds what this one has read.
+    async fn tally_all(&self, now: Timestamp) -> Result<Vec<QueueTally>, Unavailable> {
+        let mut counting = self.counting.lock().await;
+        self.count(&mut counting).await.map_err(unavailable)?;
+        let mut kept = counting.kept.take().unwrap_or_else(|| Kept::new(self.all_buckets().len()));
+        let all = retry!(Tries::question(), self.tally_since(&mut kept, now)).map_err(unavailable)?;
+        counting.kept = kept.fits().then_some(kept);
+        Ok(all)
+    }
+
+    /// Bring what is kept up to date, and add the leases of that moment.
+    async fn tally_since(&self, kept: &mut Kept, now: Timestamp) -> Result<Vec<QueueTally>, PgError> {
+        let (sql, versions) = (&self.sql, kept.versions());
+        let (buckets, from, to) = (self.all_buckets(), Uuid::nil(), Uuid::max());
+        let mut steps = vec![Step::new(&sql.tally_queues_since, &[&kept.catalog])];
+        for (bucket, version) in buckets.iter().zip(&versions) {
+            steps.push(Step::new(&sql.tally_lane_sums_since, &[bucket, version]));
+            steps.push(Step::new(&sql.tally_group_sums_since, &[bucket, version]));
+            steps.push(Step::new(&sql.tally_leases, &[bucket, &from, &to, &now.0]));
+        }
+        let rows = self.pool.get().await?.transaction_as(Begin::Snapshot, &steps).await?;
+        kept.take_queues(only(&rows, 0)?)?;
+        for bucket in 0..buckets.len() {
+            let at = 1 + 3 * bucket;
+            kept.take_sums(bucket, only(&rows, at)?, only(&rows, at + 1)?)?;
+        }
+        let mut all = kept.tallies();
+        for leases in rows.iter().skip(3).step_by(3) {
+            leases.iter().try_for_each(|row| add_leases(&mut all, row))?;
+        }
+        Ok(all)
     }
 }

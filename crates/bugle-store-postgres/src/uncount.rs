@@ -23,9 +23,9 @@ impl PostgresStore {
         bucket: &'s i32,
         lanes: &'s Vec<Uuid>,
         group: &'s Option<Cow<'s, str>>,
-    ) -> [Step<'s>; 3] {
+    ) -> [Step<'s>; 4] {
         let sql = &self.sql;
-        [&sql.tally_take_cursors, &sql.tally_drop_groups, &sql.tally_drop_cursors]
+        [&sql.tally_take_cursors, &sql.tally_part_groups, &sql.tally_drop_groups, &sql.tally_drop_cursors]
             .map(|statement| Step::new(statement, &[bucket, lanes, group]))
     }
 

@@ -2,83 +2,10 @@
 
 mod support;
 
-use std::sync::Arc;
-
 use bugle_pg::testdb;
-use bugle_store::conformance::tally::{assert_tally, recount};
-use bugle_store::{
-    Append, Catalog, Cursor, Guard, LaneId, NewLane, NewSegment, Queue, QueueId, QueueOptions, Store, Swap,
-    Timestamp, Trim,
-};
-use bugle_store_postgres::{PostgresOptions, PostgresStore};
+use bugle_store::{Catalog, Store, Trim};
 use support::Counter;
-use tokio_postgres::{Client, NoTls};
-
-const NOW: Timestamp = Timestamp(1);
-
-async fn open(dsn: &str, schema: &str, buckets: u32) -> Arc<PostgresStore> {
-    let mut options = PostgresOptions { schema: schema.to_owned(), ..PostgresOptions::new(dsn) };
-    // One connection, so that a statement is prepared once.
-    options.pool.max = 1;
-    options.buckets = buckets;
-    PostgresStore::open(options).await.expect("open the store")
-}
-
-async fn client(dsn: &str) -> Client {
-    let (client, connection) = tokio_postgres::connect(dsn, NoTls).await.expect("connect");
-    tokio::spawn(connection);
-    client
-}
-
-/// A queue with `count` lanes, two messages and a group's cursor in each.
-async fn filled(store: &PostgresStore, count: usize) -> (QueueId, Vec<LaneId>) {
-    let queue = Queue {
-        id: QueueId::random(),
-        name: "q".into(),
-        namespace: "".into(),
-        task: "".into(),
-        created_at: NOW,
-        version: 1,
-        options: QueueOptions::default(),
-    };
-    store.put_queue(queue.clone()).await.expect("stored");
-    let new = (0..count).map(|n| NewLane { queue: queue.id, name: n.to_string().into(), now: NOW });
-    let made = store.ensure_lanes(new.collect()).await.expect("made");
-    let lanes: Vec<LaneId> = made.into_iter().map(|lane| lane.expect("the queue exists").id).collect();
-    push(store, &lanes).await;
-    let next = Cursor { epoch: 1, ..Cursor::fresh(1) };
-    let swap = |lane: &LaneId| Swap {
-        lane: *lane,
-        group: "g".into(),
-        expect: 0,
-        next: next.clone(),
-        read: None,
-        dead: Vec::new(),
-    };
-    let swapped = store.swap(lanes.iter().map(swap).collect()).await.expect("swapped");
-    assert!(swapped.iter().all(Result::is_ok));
-    (queue.id, lanes)
-}
-
-async fn push(store: &PostgresStore, lanes: &[LaneId]) {
-    let segment = NewSegment { id: 1, fingerprints: Arc::new([1, 2]), greatest: None, body: "x".into() };
-    let now = store.now().latest;
-    let append = |lane: &LaneId| Append {
-        lane: *lane,
-        known_head: 0,
-        guard: Guard::Free,
-        segment: segment.clone(),
-        now,
-    };
-    let appended = store.append(lanes.iter().map(append).collect()).await.expect("appended");
-    assert!(appended.iter().all(Result::is_ok));
-}
-
-/// Whether the tally is what is there.
-async fn check(store: &PostgresStore, queue: QueueId) {
-    let tally = store.tallies(Some(vec![queue]), NOW).await.expect("counted").remove(0);
-    assert_tally(&tally, &recount(store, queue, NOW).await);
-}
+use support::counted::{NOW, check, client, filled, open, push};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn asking_again_is_a_handful_of_statements_however_many_lanes_there_are() {
@@ -151,10 +78,21 @@ async fn a_change_that_is_slow_to_commit_is_counted_later() {
     // As if a minute had passed since.
     let later = format!("UPDATE {schema}.tally_state SET since_s = {second} + 60");
     client(&dsn).await.batch_execute(&later).await.expect("later");
+    for _ in 0..3 {
+        check(&store, queue).await;
+    }
     slow.commit().await.expect("committed");
     check(&store, queue).await;
     let tally = store.tallies(None, NOW).await.expect("counted").remove(0);
     assert_eq!((tally.kept, tally.groups[0].passed), (15, 4));
+    // One that began after all others had ended, with the mark it was given long before.
+    let marked = format!(
+        "UPDATE {schema}.lanes SET head = head + 1, written_s = {second} - 20 WHERE lane_id = '{}'",
+        lanes[1]
+    );
+    client(&dsn).await.batch_execute(&marked).await.expect("changed");
+    check(&store, queue).await;
+    assert_eq!(store.tallies(None, NOW).await.expect("counted").remove(0).kept, 16);
 }
 
 /// Two servers count by turns; what one has counted the other does not count again.

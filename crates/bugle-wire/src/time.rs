@@ -9,11 +9,7 @@ pub struct Millis(pub i64);
 
 impl Serialize for Millis {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut out = Vec::with_capacity(27);
-        write_micros(&mut out, self.0);
-        out.truncate(23);
-        out.push(b'Z');
-        serializer.serialize_str(std::str::from_utf8(&out).unwrap_or_default())
+        shortened(self.0, 23, serializer)
     }
 }
 
@@ -23,16 +19,23 @@ pub struct Seconds(pub i64);
 
 impl Serialize for Seconds {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut out = Vec::with_capacity(27);
-        write_micros(&mut out, self.0);
-        out.truncate(19);
-        out.push(b'Z');
-        serializer.serialize_str(std::str::from_utf8(&out).unwrap_or_default())
+        shortened(self.0, 19, serializer)
     }
+}
+
+/// A time of which only the first characters are told.
+fn shortened<S: Serializer>(micros: i64, length: usize, serializer: S) -> Result<S::Ok, S::Error> {
+    let mut text = spelled(micros);
+    text[length] = b'Z';
+    serializer.serialize_str(std::str::from_utf8(&text[..=length]).unwrap_or_default())
 }
 
 /// Append `micros` since the Unix epoch as `YYYY-MM-DDTHH:MM:SS.uuuuuuZ`. Years are kept inside 0..=9999.
 pub fn write_micros(out: &mut Vec<u8>, micros: i64) {
+    out.extend_from_slice(&spelled(micros));
+}
+
+fn spelled(micros: i64) -> [u8; 27] {
     const FIRST: i64 = -62_167_219_200_000_000;
     const LAST: i64 = 253_402_300_799_999_999;
     let micros = micros.clamp(FIRST, LAST);
@@ -47,7 +50,7 @@ pub fn write_micros(out: &mut Vec<u8>, micros: i64) {
     put(&mut text[14..16], second / 60 % 60);
     put(&mut text[17..19], second % 60);
     put(&mut text[20..26], fraction);
-    out.extend_from_slice(&text);
+    text
 }
 
 /// Year, month and day of a day number since 1970-01-01 (Howard Hinnant's algorithm: years begin in March, so that

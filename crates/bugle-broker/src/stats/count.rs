@@ -1,7 +1,8 @@
 //! Queues with their tallies, and every group's backlog on them: what all lists are made of.
 
-use std::collections::HashMap;
 use std::sync::Arc;
+
+use foldhash::HashMap;
 
 use bugle_store::{Group, GroupRecord, GroupTally, QUEUE_MODE, Queue, QueueId, QueueTally, Start};
 
@@ -126,10 +127,11 @@ impl Inner {
         let ids = (ids.len() <= ONE_BY_ONE).then_some(ids);
         // A lease that may be over is not: it is taken over only when it certainly is.
         let tallies = self.watch(self.engine.tallies(ids, self.engine.now().earliest).await)?;
-        let mut tallies: HashMap<QueueId, QueueTally> = tallies.into_iter().map(|t| (t.queue, t)).collect();
+        let places: HashMap<QueueId, usize> = tallies.iter().enumerate().map(|(n, t)| (t.queue, n)).collect();
+        let mut tallies: Vec<Option<QueueTally>> = tallies.into_iter().map(Some).collect();
         // A queue without a tally was deleted meanwhile.
         let counted = queues.into_iter().filter_map(|(queue, records)| {
-            let tally = tallies.remove(&queue.id)?;
+            let tally = tallies[*places.get(&queue.id)?].take()?;
             Some(Counted::new(queue, records, tally))
         });
         let mut counted: Vec<Counted> = counted.collect();

@@ -19,7 +19,7 @@ use bugle_wire::{
 use http::StatusCode;
 
 use crate::app::App;
-use crate::error::{Failure, json};
+use crate::error::{Failure, json, json_of};
 use crate::listing::{name, page};
 use crate::query::Query;
 use crate::routes::pop::bad_path;
@@ -31,6 +31,9 @@ pub(crate) const MAX_PARTITIONS: usize = 10_000;
 pub(crate) const RANKED: usize = 610;
 pub(crate) const MAX_RANKED: usize = 1000;
 
+/// About what a queue takes in a list, in bytes.
+const ENTRY: usize = 288;
+
 type QueuePath = Result<Path<String>, PathRejection>;
 
 pub(crate) async fn queues(
@@ -40,7 +43,8 @@ pub(crate) async fn queues(
     let query = Query::read(query.as_deref())?;
     let page = page(&query, usize::MAX, usize::MAX)?;
     let queues = app.broker.queue_stats(&filter(&query)?).await?;
-    Ok(json(StatusCode::OK, &queue_list(&queues, page, None)))
+    let list = queue_list(&queues, page, None);
+    Ok(json_of(StatusCode::OK, &list, 128 + list.queues.len() * ENTRY))
 }
 
 pub(crate) async fn queue(

@@ -3,7 +3,8 @@ UPDATE {schema}.group_tallies g
 SET cursors = g.cursors - s.cursors,
     passed = g.passed - s.passed,
     finished = g.finished - s.finished,
-    consumed = g.consumed - s.consumed
+    consumed = g.consumed - s.consumed,
+    version = {this_version}
 FROM (
     SELECT t.queue_id, t.group_name, count(*) AS cursors, sum(t.passed)::bigint AS passed,
            sum(t.finished)::bigint AS finished, sum(t.consumed)::bigint AS consumed

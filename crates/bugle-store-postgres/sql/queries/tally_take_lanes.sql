@@ -3,7 +3,8 @@ UPDATE {schema}.queue_tallies q
 SET lanes = q.lanes - s.lanes,
     filled = q.filled - s.filled,
     kept = q.kept - s.kept,
-    appended = q.appended - s.appended
+    appended = q.appended - s.appended,
+    version = {this_version}
 FROM (
     SELECT t.queue_id, count(*) AS lanes, count(*) FILTER (WHERE t.head > t.tail) AS filled,
            sum(t.head - t.tail)::bigint AS kept, sum(t.head)::bigint AS appended

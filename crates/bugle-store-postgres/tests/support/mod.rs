@@ -1,6 +1,8 @@
 //! What tests of this engine share.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
+pub mod counted;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

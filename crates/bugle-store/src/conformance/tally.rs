@@ -34,11 +34,17 @@ pub fn assert_tally(tally: &QueueTally, counted: &QueueTally) {
     assert_eq!(&tally, counted);
 }
 
-/// The tally of the fixture's queue, which must be what counting comes to.
+/// The tally of the fixture's queue, which must be what counting comes to, and the same among those of all.
 async fn tally(f: &Fixture, now: Timestamp) -> QueueTally {
     let tally = one(f.tallies(Some(vec![f.queue.id]), now).await);
     assert_tally(&tally, &recount(&*f.engine, f.queue.id, now).await);
+    assert_eq!(among_all(f, now).await.as_ref(), Some(&tally));
     tally
+}
+
+/// The tally of the fixture's queue, asked for with those of all queues.
+pub(super) async fn among_all(f: &Fixture, now: Timestamp) -> Option<QueueTally> {
+    up(f.tallies(None, now).await).into_iter().find(|tally| tally.queue == f.queue.id)
 }
 
 /// One group's tally, and that it is the only group.
@@ -224,6 +230,7 @@ pub async fn a_deleted_queue_is_gone(engine: Arc<dyn Engine>) {
     assert_eq!((tally(&f, at(0)).await.kept, tally(&f, at(0)).await.dead), (2, 1));
     assert!(up(f.delete_queue(f.queue.id).await));
     assert_eq!(up(f.tallies(Some(vec![f.queue.id]), at(0)).await), []);
+    assert_eq!(among_all(&f, at(0)).await, None);
     let again = crate::Queue { id: f.queue.id, ..new_queue(&f.queue.name) };
     up(f.put_queue(again).await);
     assert_eq!(tally(&f, at(0)).await, QueueTally::empty(f.queue.id));

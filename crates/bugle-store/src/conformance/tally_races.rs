@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::fixture::{Fixture, at, cursor, free, join, one, random, segment, swap, unique, up};
 use super::retention::{BEFORE, ancient, expire_all};
-use super::tally::{assert_tally, recount};
+use super::tally::{among_all, assert_tally, recount};
 use crate::{
     Append, Catalog, Cursor, Engine, Expire, LaneId, Lease, Load, MemoryStore, NewLane, Offset, Store, Swap,
     Timestamp,
@@ -118,6 +118,7 @@ pub async fn random_changes_come_to_the_same(engine: Arc<dyn Engine>) {
             let now = at(below(20) as i64);
             let tally = one(twins.f.tallies(queues.clone(), now).await);
             assert_tally(&tally, &one(twins.model.tallies(queues.clone(), now).await));
+            assert_eq!(among_all(&twins.f, now).await, Some(tally));
         }
     }
 }
@@ -168,7 +169,10 @@ pub async fn askers_do_not_disturb_writers(engine: Arc<dyn Engine>) {
         let (f, stop) = (f.clone(), stop.clone());
         tokio::spawn(async move {
             while !stop.load(Ordering::SeqCst) {
-                let tally = one(f.tallies(Some(vec![f.queue.id]), at(5)).await);
+                let tally = match random() % 2 {
+                    0 => one(f.tallies(Some(vec![f.queue.id]), at(5)).await),
+                    _ => among_all(&f, at(5)).await.expect("it is there"),
+                };
                 assert!(tally.kept <= tally.appended && tally.filled <= tally.lanes, "{tally:?}");
                 tokio::task::yield_now().await;
             }
@@ -189,5 +193,6 @@ pub async fn askers_do_not_disturb_writers(engine: Arc<dyn Engine>) {
     let tally = one(f.tallies(Some(vec![f.queue.id]), at(5)).await);
     assert_tally(&tally, &recount(&*f.engine, f.queue.id, at(5)).await);
     assert!(tally.kept > 0 && tally.dead > 0, "{tally:?}");
+    assert_eq!(among_all(&f, at(5)).await, Some(tally));
     assert_eq!(up(f.tallies(Some(vec![doomed.queue.id]), at(5)).await), []);
 }
