@@ -261,8 +261,8 @@ async fn a_burst_is_shared_by_the_waiters_of_two_servers() {
     seen.dedup();
     assert_eq!(seen.len(), 10_000);
     for (server, before) in [&a, &b].into_iter().zip(&before) {
-        // More than on one server: each loses lanes to the other and looks again.
+        // More than on one server: each loses lanes to the other and looks again. But fewer than one for each waiter.
         let calls = server.metrics().await.store_calls(before);
-        assert!(calls <= 200.0, "{calls} store calls");
+        assert!(calls < 500.0, "{calls} store calls");
     }
 }
