@@ -11,6 +11,7 @@ mod server;
 mod source;
 mod tidy;
 
+mod duroxide_import;
 mod python_client;
 mod rust_client;
 mod suites;
