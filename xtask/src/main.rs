@@ -12,6 +12,7 @@ mod source;
 mod tidy;
 
 mod bench;
+mod duroxide_import;
 mod python_client;
 mod rust_client;
 mod suites;

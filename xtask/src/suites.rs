@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::postgres::Postgres;
 use crate::server::Engine;
 use crate::tools::{self, Tool};
-use crate::{bench, python_client, rust_client, tidy};
+use crate::{bench, duroxide_import, python_client, rust_client, tidy};
 
 /// Where tests find the database.
 const DSN: &str = "BUGLE_TEST_PG";
@@ -24,7 +24,7 @@ struct Suite {
 }
 
 /// In the order of their price.
-const SUITES: [Suite; 8] = [
+const SUITES: [Suite; 9] = [
     Suite { name: "fmt", about: "sources are formatted", needs: &[], run: fmt },
     Suite { name: "tidy", about: "headers, sizes, words, paths, layers", needs: &[], run: tidy },
     Suite { name: "clippy", about: "no warning anywhere", needs: &[], run: clippy },
@@ -52,6 +52,12 @@ const SUITES: [Suite; 8] = [
         about: "the published Python clients",
         needs: &[Tool::Postgres, Tool::Python],
         run: python_client::run,
+    },
+    Suite {
+        name: "duroxide-import",
+        about: "moving from the published duroxide-pg provider to ours",
+        needs: &[Tool::Postgres],
+        run: duroxide_import::run,
     },
 ];
 
@@ -145,7 +151,7 @@ pub(crate) fn openapi(root: &Path) -> Result<ExitCode> {
 pub(crate) fn list() -> String {
     SUITES.iter().fold(String::new(), |mut text, suite| {
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "  {:<15} {}", suite.name, suite.about);
+        let _ = writeln!(text, "  {:<16} {}", suite.name, suite.about);
         text
     })
 }
@@ -180,11 +186,11 @@ fn run_in_order(run: &Run<'_>, chosen: &[&Suite]) -> ExitCode {
         table.push((suite.name, if outcome.is_ok() { "ok" } else { "FAILED" }, start.elapsed()));
         failure = outcome.err();
     }
-    eprintln!("\n{:<14} {:<8} {:>9}", "suite", "result", "seconds");
+    eprintln!("\n{:<16} {:<8} {:>9}", "suite", "result", "seconds");
     for (name, result, time) in &table {
-        eprintln!("{name:<14} {result:<8} {:>9.1}", time.as_secs_f64());
+        eprintln!("{name:<16} {result:<8} {:>9.1}", time.as_secs_f64());
     }
-    eprintln!("{:<14} {:<8} {:>9.1}", "all", "", table.iter().map(|row| row.2.as_secs_f64()).sum::<f64>());
+    eprintln!("{:<16} {:<8} {:>9.1}", "all", "", table.iter().map(|row| row.2.as_secs_f64()).sum::<f64>());
     match failure {
         None => ExitCode::SUCCESS,
         Some(error) => {

@@ -103,13 +103,14 @@ pub(crate) struct Looked {
 /// The pool and the statements of one schema.
 pub(crate) struct Db {
     pub(crate) pool: Pool,
+    pub(crate) schema: Schema,
     pub(crate) sql: Statements,
     pub(crate) channel: String,
 }
 
 impl Db {
     pub(crate) fn new(pool: Pool, schema: &Schema, channel: String) -> Self {
-        Self { pool, sql: Statements::new(schema), channel }
+        Self { pool, schema: schema.clone(), sql: Statements::new(schema), channel }
     }
 
     /// Run one statement.

@@ -8,7 +8,7 @@ use crate::error::refused;
 use crate::text::stored;
 
 /// Longest id, key, tag or session: all of them are in indexes, whose entries PostgreSQL bounds.
-const NAME: usize = 1024;
+pub(crate) const NAME: usize = 1024;
 /// Longest item. PostgreSQL's own limit is 1 GiB for a whole message, escapes included.
 const ITEM: usize = 256 << 20;
 /// Timers do not fire later than this, the year 9999.

@@ -37,10 +37,12 @@ mod provider;
 
 mod activities;
 mod admin;
+mod import;
 mod orchestrations;
 mod reads;
 
 pub use error::ConnectError;
+pub use import::{ImportError, Imported};
 pub use options::{LongPoll, Options};
 pub use provider::PostgresProvider;
 pub use waking::counters::Stats;

@@ -19,6 +19,7 @@ macro_rules! functions {
 
 functions![
     "micros",
+    "stored",
     "release",
     "deliver",
     "change_kv",

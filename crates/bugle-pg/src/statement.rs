@@ -36,9 +36,15 @@ impl Schema {
         &self.0
     }
 
-    /// The SQL with every `{schema}` replaced by the quoted name.
+    /// The SQL with every `{schema}` replaced by the quoted name. A name that holds `$$` would end the body of a function
+    /// that is quoted so: then the body gets quotes that the name does not hold.
     pub fn fill(&self, sql: &str) -> String {
-        sql.replace(PLACE, &self.to_string())
+        let name = self.to_string();
+        let body = (0..).map(|n| format!("$body{n}$")).find(|quote| !name.contains(quote.as_str()));
+        match body.filter(|_| name.contains("$$")) {
+            Some(quote) => sql.replace("$$", &quote).replace(PLACE, &name),
+            None => sql.replace(PLACE, &name),
+        }
     }
 }
 
@@ -90,6 +96,14 @@ mod tests {
             schema.fill("SELECT FROM {schema}.a, {schema}.b"),
             "SELECT FROM \"we\"\"ird Schema\".a, \"we\"\"ird Schema\".b"
         );
+    }
+
+    #[test]
+    fn no_name_ends_the_body_of_a_function() {
+        let filled = |name| Schema::new(name).unwrap().fill("AS $$ {schema}.a $$");
+        assert_eq!(filled("a$b"), "AS $$ \"a$b\".a $$");
+        assert_eq!(filled("a$$b"), "AS $body0$ \"a$$b\".a $body0$");
+        assert_eq!(filled("$body0$$"), "AS $body1$ \"$body0$$\".a $body1$");
     }
 
     #[test]

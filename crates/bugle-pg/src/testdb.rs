@@ -1,9 +1,10 @@
-//! A private PostgreSQL server for tests, and a real PgBouncer in front of it.
+//! A private PostgreSQL server for tests, one that can be restarted, and a real PgBouncer in front of the first.
 //!
 //! One server serves a whole test run: under `cargo test` the process that owns it, under nextest all processes of the
 //! run. A small shell script beside it waits for the owner to end, stops the server and removes its directory, so
 //! nothing stays behind however the tests end. Set `BUGLE_TEST_PG` to an address to use a server of your own.
 
+use std::ffi::OsStr;
 use std::io::Write;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -51,6 +52,52 @@ pub async fn tls_server(cert: &Path, key: &Path) -> String {
     }
     start(&dir, owner, true);
     ready(&dir).await
+}
+
+/// A server of the caller's own, which may be restarted. It ends with the process.
+pub async fn private_server() -> PrivateServer {
+    let (owner, dir) = (std::process::id(), std::env::temp_dir().join(fresh_schema()));
+    std::fs::create_dir_all(&dir).expect("create a temporary directory");
+    start(&dir, owner, false);
+    PrivateServer { address: ready(&dir).await, dir }
+}
+
+/// What [`private_server`] started.
+#[derive(Debug)]
+pub struct PrivateServer {
+    address: String,
+    dir: PathBuf,
+}
+
+/// How a server is stopped before it starts again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// In good order: connections are ended, everything is written.
+    Fast,
+    /// As if the machine had failed: all processes are killed, the next start recovers from the log.
+    Immediate,
+}
+
+impl PrivateServer {
+    /// Where it is, before and after a restart.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Stop it and start it again; returns when it takes connections.
+    pub async fn restart(&self, stop: Stop) {
+        let mode = match stop {
+            Stop::Fast => "fast",
+            Stop::Immediate => "immediate",
+        };
+        let mut command = unprivileged(binaries().join("pg_ctl").as_os_str());
+        command.arg("restart").arg("-D").arg(self.dir.join("data")).arg("-l").arg(self.dir.join("log"));
+        command.args(["-s", "-w", "-t", &START.as_secs().to_string(), "-m", mode]).current_dir(&self.dir);
+        let done = tokio::task::spawn_blocking(move || command.stdin(Stdio::null()).status()).await;
+        let done = done.expect("wait for pg_ctl");
+        let log = || std::fs::read_to_string(self.dir.join("log")).unwrap_or_default();
+        assert!(done.is_ok_and(|status| status.success()), "restart the test server: {}", log());
+    }
 }
 
 /// Start once per owner and wait until it is ready.
@@ -106,7 +153,7 @@ child=$!
 until {bin}/pg_isready -q -h 127.0.0.1 -p {port}; do kill -0 $child || exit 1; sleep 0.05; done
 echo 'postgres://postgres@127.0.0.1:{port}/postgres?sslmode=prefer' >{dir}/ready
 tail --pid={owner} -s 0.2 -f /dev/null
-kill -QUIT $child; wait $child; rm -rf {dir}",
+{bin}/pg_ctl -D {data} -m immediate stop >>{dir}/log 2>&1; rm -rf {dir}",
         bin = bin.display(),
         data = data.display(),
         dir = dir.display(),
@@ -139,26 +186,22 @@ kill -TERM $child; wait $child; rm -rf {dir}",
     launch(dir, &script);
 }
 
-/// Run a script in a session of its own, as an unprivileged user when this process is privileged.
+/// Run a script in a session of its own.
 fn launch(dir: &Path, script: &str) {
     let file = dir.join("run.sh");
     std::fs::File::create(&file)
         .and_then(|mut f| f.write_all(script.as_bytes()))
         .expect("write the start script");
-    let root = std::fs::metadata("/proc/self").is_ok_and(|m| std::os::unix::fs::MetadataExt::uid(&m) == 0);
-    let mut command = Command::new("setsid");
-    command.arg("--fork");
-    if root {
+    if is_root() {
         let owned = Command::new("chown").arg("-R").arg("postgres:postgres").arg(dir).status();
         assert!(owned.is_ok_and(|s| s.success()), "chown {} to postgres", dir.display());
-        command.args(["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]);
     }
     for key in [dir.join("server.key")].iter().filter(|k| k.exists()) {
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
         std::fs::set_permissions(key, mode).expect("protect the key");
     }
-    let spawned = command
-        .arg("sh")
+    let spawned = unprivileged("setsid".as_ref())
+        .args(["--fork", "sh"])
         .arg(&file)
         .current_dir(dir)
         .stdin(Stdio::null())
@@ -166,6 +209,20 @@ fn launch(dir: &Path, script: &str) {
         .stderr(Stdio::null())
         .status();
     assert!(spawned.is_ok_and(|s| s.success()), "start the test server");
+}
+
+fn is_root() -> bool {
+    std::fs::metadata("/proc/self").is_ok_and(|m| std::os::unix::fs::MetadataExt::uid(&m) == 0)
+}
+
+/// A program to be run as an unprivileged user when this process is privileged: PostgreSQL refuses to run otherwise.
+fn unprivileged(program: &OsStr) -> Command {
+    if !is_root() {
+        return Command::new(program);
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups"]).arg(program);
+    command
 }
 
 fn free_port() -> u16 {
