@@ -5,7 +5,7 @@
 
 mod booting;
 mod connections;
-mod nul;
+mod zero;
 mod sizes;
 mod stage;
 mod tokens;
