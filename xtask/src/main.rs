@@ -11,6 +11,7 @@ mod server;
 mod source;
 mod tidy;
 
+mod fuzz;
 mod python_client;
 mod rust_client;
 mod suites;
@@ -24,6 +25,8 @@ const HELP: &str = "\
 cargo xtask <command>
 
   test [suite]…   install what is missing, run the suites in order, print how long each took
+  fuzz [--minutes N]
+                  play new random cases against the model on every engine, for so long (10)
   openapi         renew docs/openapi.json from the code
   tidy            check headers, sizes, words, paths and layers of the sources
   help            this text
@@ -48,6 +51,7 @@ fn dispatch() -> Result<ExitCode> {
         "tidy" if rest.is_empty() => {
             Ok(if tidy::run(&root)? { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
+        "fuzz" => fuzz::run(&root, &rest),
         "openapi" if rest.is_empty() => suites::openapi(&root),
         "help" | "--help" | "-h" => {
             eprint!("{HELP}{}", suites::list());

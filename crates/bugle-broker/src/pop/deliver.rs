@@ -65,7 +65,7 @@ impl Inner {
                 queue: plan.queue.name.clone(),
                 partition: plan.lane.name.clone(),
                 lane: plan.lane.id,
-                delivery_attempt: next.deliveries.max(1),
+                delivery_attempt: plan.cursor.as_ref().map_or(1, |cursor| lease::attempt(cursor, plan.from)),
                 messages,
             });
         }
