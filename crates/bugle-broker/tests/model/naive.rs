@@ -127,6 +127,13 @@ impl Naive {
         &mut lanes[at]
     }
 
+    /// Whether servers may disagree which message an id means: it is there twice, and one of them knows of one only.
+    pub(crate) fn ambiguous(&self, lane: LaneId, id: &str) -> bool {
+        let Some((queue, at)) = self.find_lane(lane).filter(|_| self.several) else { return false };
+        let messages = &self.queues[&queue].lanes[at].messages;
+        messages.iter().filter(|message| message.transaction_id == id).count() > 1
+    }
+
     /// Which groups read which queues.
     pub(crate) fn readers(&self) -> Vec<(String, String)> {
         let queues = self.queues.iter();

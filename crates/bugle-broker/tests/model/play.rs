@@ -377,7 +377,8 @@ impl<'r> Play<'r> {
             group: group.clone(),
             lease,
         };
-        Some(chosen.into_iter().map(item).collect())
+        let meant = chosen.into_iter().filter(|((lane, id), _)| !self.model.ambiguous(*lane, id));
+        Some(meant.map(item).collect())
     }
 }
 

@@ -77,9 +77,6 @@ impl Naive {
             })
             .collect();
         ensure!(pushed.len() == pushes.len(), "{} results for {} pushes", pushed.len(), pushes.len());
-        for (item, pushed) in pushes.iter().zip(pushed) {
-            self.push_one(item, pushed)?;
-        }
         let dead: Vec<bool> = results
             .iter()
             .filter_map(|result| match result {
@@ -89,6 +86,10 @@ impl Naive {
             .collect();
         let expected: Vec<bool> = self.settle_all(acks).into_iter().map(|verdict| verdict.dlq).collect();
         ensure!(dead == expected, "dead letters {dead:?}, expected {expected:?}");
+        // Behind the acks, which are about what was there before, though it may have the same id.
+        for (item, pushed) in pushes.iter().zip(pushed) {
+            self.push_one(item, pushed)?;
+        }
         Ok(())
     }
 }

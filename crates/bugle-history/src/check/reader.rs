@@ -1,0 +1,50 @@
+//! One group in one lane: the two bounds of what is committed, and the lease that is live.
+
+use uuid::Uuid;
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Reader {
+    /// Everything below may be committed.
+    pub(super) possibly: u64,
+    /// Everything below a position is committed, from a moment on; both grow.
+    certainly: Vec<Certain>,
+    pub(super) live: Option<Live>,
+}
+
+/// What is committed for certain.
+#[derive(Clone, Copy)]
+pub(super) struct Certain {
+    /// From this moment on.
+    since: u64,
+    /// Everything below.
+    pub(super) position: u64,
+    /// It was a transaction that told so.
+    pub(super) transacted: bool,
+}
+
+/// A lease that a client holds.
+pub(super) struct Live {
+    pub(super) lease: Uuid,
+    /// The client had it from this moment on.
+    pub(super) received: u64,
+    /// It does not end before this time.
+    pub(super) until: u64,
+    /// Something was sent that may have ended it.
+    pub(super) released: bool,
+}
+
+impl Reader {
+    /// Everything below `position` is committed from this moment on.
+    pub(super) fn confirm(&mut self, since: u64, position: u64, transacted: bool) {
+        if self.certainly.last().is_none_or(|last| last.position < position) {
+            self.certainly.push(Certain { since, position, transacted });
+        }
+    }
+
+    /// What was committed for certain at a moment. Looks back over what was confirmed since, which is little: it happened
+    /// during one request.
+    pub(super) fn certain(&self, at: u64) -> Option<Certain> {
+        self.certainly.iter().rev().find(|certain| certain.since < at).copied()
+    }
+}
