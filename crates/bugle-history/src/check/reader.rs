@@ -6,7 +6,9 @@ use uuid::Uuid;
 #[derive(Default)]
 pub(super) struct Reader {
     /// Everything below may be committed.
-    pub(super) possibly: u64,
+    possibly: u64,
+    /// Deliveries on their way that commit what they bring: beginning of the request, first, end.
+    on_their_way: Vec<(u64, u64, u64)>,
     /// Everything below a position is committed, from a moment on; both grow.
     certainly: Vec<Certain>,
     pub(super) live: Option<Live>,
@@ -35,6 +37,33 @@ pub(super) struct Live {
 }
 
 impl Reader {
+    /// Everything below `position` may be committed.
+    pub(super) fn allow(&mut self, position: u64) {
+        self.possibly = self.possibly.max(position);
+    }
+
+    /// A request has begun that will be given `first..end` and commits it by that, at some moment until it ends.
+    pub(super) fn expect(&mut self, began: u64, first: u64, end: u64) {
+        self.on_their_way.push((began, first, end));
+    }
+
+    /// It has ended.
+    pub(super) fn arrived(&mut self, began: u64) {
+        self.on_their_way.retain(|(other, ..)| *other != began);
+    }
+
+    /// How far the group may be for a request that began at this moment.
+    pub(super) fn possible(&self, began: u64) -> u64 {
+        let mut position = self.possibly;
+        // One may have followed another: as many rounds as there are.
+        for _ in &self.on_their_way {
+            let others =
+                self.on_their_way.iter().filter(|(other, first, _)| *other != began && *first <= position);
+            position = others.map(|(.., end)| *end).max().unwrap_or(0).max(position);
+        }
+        position
+    }
+
     /// Everything below `position` is committed from this moment on.
     pub(super) fn confirm(&mut self, since: u64, position: u64, transacted: bool) {
         if self.certainly.last().is_none_or(|last| last.position < position) {

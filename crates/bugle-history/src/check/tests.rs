@@ -171,6 +171,16 @@ fn what_commits_by_delivery_may_be_missed_with_a_lost_answer_only() {
     let mut missed = self::log();
     missed.push(&["a", "b"], Done(())).quick(Unknown).quick(Done((None, given(1, &["b"])))).add(drained());
     assert_eq!(missed.broken(), []);
+    let mut at_once = self::log();
+    at_once
+        .push(&["a", "b"], Done(()))
+        .quick(Done((None, given(1, &["b"]))))
+        .quick(Done((None, given(0, &["a"]))));
+    assert_eq!(at_once.broken(), [Rule::Skipped, Rule::AfterAck]);
+    assert_eq!(at_once.overlapping().broken(), [], "the answers may have overtaken each other");
+    let mut skipped = self::log();
+    skipped.push(&["a", "b"], Done(())).quick(Done((None, given(1, &["b"]))));
+    assert_eq!(skipped.broken(), [Rule::Skipped]);
     let mut twice = self::log();
     twice.push(&["a"], Done(())).quick(Done((None, given(0, &["a"])))).quick(Done((None, given(0, &["a"]))));
     assert_eq!(twice.broken(), [Rule::AfterAck]);

@@ -64,8 +64,18 @@ impl<'a> Timeline<'a> {
     fn begin(&mut self, index: usize, record: &Record, names: &mut Names, report: &mut Report) {
         match &record.op {
             Op::Push { messages, .. } => self.pushing(messages, names, report),
-            Op::Pop { queue, group, lease_for: None, outcome: Outcome::Unknown } => {
-                self.missed.insert((names.queue(queue), names.group(group)));
+            Op::Pop { queue, group, lease_for: None, outcome } => {
+                let group = names.group(group);
+                match outcome {
+                    Outcome::Unknown => drop(self.missed.insert((names.queue(queue), group))),
+                    Outcome::Done((_, messages)) => {
+                        for of_lane in by_lane(messages) {
+                            let (lane, range) = (names.lane(queue, &of_lane[0].partition), range(of_lane));
+                            self.reader(lane, group).expect(record.began, range.start, range.end);
+                        }
+                    }
+                    Outcome::Not => (),
+                }
             }
             Op::Ack { group, lease, said, outcome } => {
                 let group = names.group(group);
@@ -97,7 +107,7 @@ impl<'a> Timeline<'a> {
             Op::Push { messages, outcome: Outcome::Done(()) } => self.pushed(messages, names),
             Op::Pop { queue, group, lease_for, outcome: Outcome::Done((lease, messages)) } => {
                 let group = names.group(group);
-                for of_lane in messages.chunk_by(|a, b| a.partition == b.partition) {
+                for of_lane in by_lane(messages) {
                     let lane = names.lane(queue, &of_lane[0].partition);
                     let pop = Given { record, queue: names.queue(queue), lane, group };
                     self.delivered(&pop, of_lane, lease.zip(*lease_for), names, report);
@@ -173,7 +183,7 @@ impl<'a> Timeline<'a> {
             None => said.status != Status::Retry,
         };
         if commits {
-            reader.possibly = reader.possibly.max(said.offset + 1);
+            reader.allow(said.offset + 1);
         }
         let releases = taken && (said.last || said.status != Status::Completed);
         if let Some(live) = reader.live.as_mut().filter(|live| releases && live.lease == lease) {
@@ -210,8 +220,9 @@ impl<'a> Timeline<'a> {
                 self.holders.entry(lease).or_default().push((pop.lane, pop.group));
             }
             None => {
-                let end = first + messages.len() as u64;
-                reader.possibly = reader.possibly.max(end);
+                let end = range(messages).end;
+                reader.arrived(pop.record.began);
+                reader.allow(end);
                 reader.confirm(pop.record.ended, end, false);
             }
         }
@@ -227,8 +238,8 @@ impl<'a> Timeline<'a> {
             let position = certain.position;
             report.add(rule, || format!("{place}: {first} is delivered, all below {position} is done"));
         }
-        if first > reader.possibly && !missed {
-            let possibly = reader.possibly;
+        let possibly = reader.possible(record.began);
+        if first > possibly && !missed {
             report.add(Rule::Skipped, || format!("{place}: {first} is delivered, {possibly} comes next"));
         }
         let held = reader.live.as_ref().filter(|live| {
@@ -293,6 +304,16 @@ struct Given<'r> {
     queue: QueueNo,
     lane: LaneNo,
     group: GroupNo,
+}
+
+/// The messages of an answer, lane by lane.
+fn by_lane(messages: &[Delivered]) -> impl Iterator<Item = &[Delivered]> {
+    messages.chunk_by(|a, b| a.partition == b.partition)
+}
+
+/// Where they are.
+fn range(of_lane: &[Delivered]) -> std::ops::Range<u64> {
+    of_lane[0].offset..of_lane[0].offset + of_lane.len() as u64
 }
 
 /// Whether an answered acknowledgement commits its message and all before it.
