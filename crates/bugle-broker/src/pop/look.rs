@@ -7,6 +7,7 @@ use bugle_store::Read;
 use crate::api::Refused;
 use crate::inner::Inner;
 use crate::meters::WakeSource;
+use crate::planted::Bug;
 use crate::semantics::{lease, visible};
 use crate::waiting::Place;
 
@@ -78,7 +79,9 @@ impl Inner {
     /// Is the lane free, and what lies there? `false` puts it where it belongs.
     pub(super) fn fit(self: &Arc<Self>, plan: &mut Plan, rest: &mut u64) -> bool {
         let cursor = plan.cursor.as_ref().expect("resolved above");
-        if let Err(at) = lease::free_at(cursor, self.engine.now()) {
+        if let Err(at) = lease::free_at(cursor, self.engine.now())
+            && !Bug::DuplicateLease.strikes()
+        {
             self.put(plan, Place::Leased);
             self.wake_at(&plan.channel, plan.lane.id, at);
             return false;
