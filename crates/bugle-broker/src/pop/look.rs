@@ -102,10 +102,15 @@ impl Inner {
             return false;
         }
         plan.expired_from = plan.from;
-        if plan.channel.record.conflation && !visible::hides(&plan.queue.options) {
-            // Only the newest counts; claiming it passes over what it replaces.
-            plan.from = head - 1;
-            plan.expired_from = plan.from;
+        if plan.channel.record.conflation {
+            // Only the newest counts; claiming it passes over what it replaces. Which one that is, time may decide.
+            if !visible::hides(&plan.queue.options) {
+                plan.from = head - 1;
+                plan.expired_from = plan.from;
+            }
+            plan.to = head;
+            *rest -= 1;
+            return true;
         }
         plan.to = head.min(plan.from + *rest);
         *rest -= plan.to - plan.from;
@@ -125,6 +130,9 @@ impl Inner {
                 plan.to = plan.to.min(end).max(plan.from);
                 if plan.channel.record.conflation && plan.to > plan.from {
                     (plan.expired_from, plan.from) = (plan.to - 1, plan.to - 1);
+                    // The look may not have reached so far; then it is read with the claim.
+                    let reached = segments.last().is_some_and(|last| last.end() >= plan.to);
+                    plan.segments = plan.segments.take().filter(|_| reached);
                 }
                 true
             }

@@ -44,7 +44,7 @@ pub(crate) struct Queue {
     pub(crate) task: String,
     pub(crate) options: QueueOptions,
     pub(crate) lanes: Vec<Lane>,
-    groups: BTreeMap<String, Begin>,
+    groups: BTreeMap<String, Reading>,
     pub(crate) dead: Vec<Dead>,
 }
 
@@ -62,6 +62,14 @@ pub(crate) struct Message {
     pub(crate) transaction_id: String,
     payload: Vec<u8>,
     created_at: i64,
+}
+
+/// How a group reads a queue.
+#[derive(Clone, Copy)]
+struct Reading {
+    begin: Begin,
+    /// Only the newest message of a lane counts.
+    conflates: bool,
 }
 
 /// Where a group begins in a lane it has not met.
@@ -186,9 +194,9 @@ impl Lane {
     }
 
     /// Where a group is, or would begin.
-    fn cursor(&self, group: &str, begin: Begin) -> Cursor {
+    fn cursor(&self, group: &str, reading: Reading) -> Cursor {
         self.cursors.get(group).cloned().unwrap_or_else(|| Cursor {
-            next: match begin {
+            next: match reading.begin {
                 // A lane that is younger than the subscription is read whole.
                 Begin::After(time) if self.created_at <= time => self.after(time),
                 _ => 0,

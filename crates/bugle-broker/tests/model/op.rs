@@ -77,6 +77,7 @@ pub(crate) struct Pop {
     pub(crate) lease_seconds: Option<u64>,
     pub(crate) start: Start,
     pub(crate) wait: bool,
+    pub(crate) conflation: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -185,13 +186,16 @@ fn pop() -> impl Strategy<Value = Pop> {
         1 => (0..20_000i64).prop_map(Start::Ago),
     ];
     let terms = (option::of(0..7u32), option::of(1..4u32), weighted(0.1, Just(())), option::of(1..9u64));
-    (from, 0..4usize, terms, start, weighted(0.3, Just(()))).prop_map(|(from, group, terms, start, wait)| {
+    let flags = (weighted(0.3, Just(())), weighted(0.15, Just(())));
+    (from, 0..4usize, terms, start, flags).prop_map(|(from, group, terms, start, (wait, conflation))| {
         let (batch, partitions, auto_ack, lease_seconds) = terms;
         Pop {
             from,
             group,
             batch,
             partitions,
+            // Those who name no group cannot, and what is committed by delivery would be lost.
+            conflation: conflation.is_some() && group > 0 && auto_ack.is_none(),
             auto_ack: auto_ack.is_some(),
             lease_seconds,
             start,

@@ -342,7 +342,7 @@ impl<'r> Play<'r> {
             lease_seconds: pop.lease_seconds,
             subscription_mode,
             subscription_from,
-            conflation: false,
+            conflation: pop.conflation,
             autopilot: false,
         }
     }

@@ -6,7 +6,7 @@ use bugle_broker::{Configure, Configured, GroupDeleted, Refused, SeekTo, Sought}
 use bugle_store::{Enforced, QueueOptions};
 use serde_json::Value;
 
-use super::{Begin, Check, Cursor, Dead, Naive, Queue, ensure};
+use super::{Begin, Check, Cursor, Dead, Naive, Queue, Reading, ensure};
 
 /// Everything that acknowledgements change.
 pub(super) type Positions =
@@ -32,9 +32,10 @@ impl Naive {
         };
         let known = queue.groups.contains_key(group);
         let of_all = if place.is_some() { Begin::AtTheOldest } else { begin };
-        let entry = queue.groups.entry(group.to_owned()).or_insert(of_all);
+        let unmet = Reading { begin: of_all, conflates: false };
+        let reading = queue.groups.entry(group.to_owned()).or_insert(unmet);
         if place.is_none() {
-            *entry = begin;
+            reading.begin = begin;
         }
         let mut expected = Sought { partitions: 0, position: None };
         for (i, lane) in queue.lanes.iter_mut().enumerate() {

@@ -6,7 +6,7 @@
 use bugle_broker::{PopAnswer, PopRequest, PopTarget, PoppedLane};
 use bugle_store::QUEUE_MODE;
 
-use super::{Begin, Check, Cursor, Held, Lane, Naive, Queue, ensure, seconds};
+use super::{Begin, Check, Cursor, Held, Lane, Naive, Queue, Reading, ensure, seconds};
 
 /// Messages in a lane that end its window.
 const WINDOW_FULL: usize = 100;
@@ -36,6 +36,7 @@ impl Naive {
             self.leases.push(lease);
         }
         self.check_end(request, answer)?;
+        self.check_policy(request, answer)?;
         for popped in &answer.lanes {
             let place = (popped.queue.to_string(), popped.partition.to_string());
             let Some(at) = open.iter().position(|lane| *lane == place) else {
@@ -51,13 +52,13 @@ impl Naive {
 
     /// A pop makes its queue and registers its group, whether it finds messages or not.
     fn meet(&mut self, request: &PopRequest) {
-        let begin = self.begin(request);
+        let reading = Reading { begin: self.begin(request), conflates: request.conflation };
         if let PopTarget::Lane { queue, .. } | PopTarget::Queue { queue } = &request.target {
             self.queue(queue);
         }
         let wanted = self.queues.iter_mut().filter(|(name, queue)| wants(request, name, queue));
         for (_, queue) in wanted {
-            queue.groups.entry(request.group.to_string()).or_insert(begin);
+            queue.groups.entry(request.group.to_string()).or_insert(reading);
         }
     }
 
@@ -122,6 +123,20 @@ impl Naive {
         Ok(())
     }
 
+    /// How the group reads is told, and whether that is what was asked for.
+    fn check_policy(&self, request: &PopRequest, answer: &PopAnswer) -> Check {
+        let queues = self.queues.iter().filter(|(name, queue)| wants(request, name, queue));
+        let stored: Vec<bool> = queues.map(|(_, queue)| queue.groups[&*request.group].conflates).collect();
+        let conflates = stored.contains(&true) || (stored.is_empty() && request.conflation);
+        let conflict = stored.contains(&!request.conflation);
+        let told = (answer.conflation, answer.conflation_conflict);
+        ensure!(
+            told == (conflates, conflict),
+            "conflation and conflict are told as {told:?}, stored: {stored:?}"
+        );
+        Ok(())
+    }
+
     /// Compare the messages of one lane and move its cursor. Answers how many there were.
     fn claim(
         &mut self,
@@ -135,7 +150,18 @@ impl Naive {
         let lane = &queue.lanes[at];
         ensure!(lane.id == Some(popped.lane), "another partition id");
         let mut cursor = lane.cursor(&request.group, queue.groups[&*request.group]);
-        let most = (self.visible(queue, lane, cursor.next) - cursor.next).min(room);
+        let visible = self.visible(queue, lane, cursor.next);
+        let mut most = (visible - cursor.next).min(room);
+        if queue.groups[&*request.group].conflates {
+            // One that another server has stored may not be known yet.
+            let told = popped.messages[0].offset as usize;
+            let newest = if self.several { told.clamp(cursor.next, visible - 1) } else { visible - 1 };
+            if newest > cursor.next {
+                // What it replaces is passed over, and with it what was held against it.
+                cursor = Cursor { next: newest, ..Cursor::default() };
+            }
+            most = 1;
+        }
         let count = popped.messages.len();
         ensure!(
             count == most || (self.may_give_less(request) && (1..most).contains(&count)),
