@@ -41,7 +41,7 @@ mod chosen {
     use super::Bug;
 
     /// It happens one time in so many.
-    const EVERY: u64 = 5;
+    const EVERY: u64 = 2;
 
     static CHOSEN: OnceLock<Option<Bug>> = OnceLock::new();
     static CHANCES: AtomicU64 = AtomicU64::new(0);

@@ -80,7 +80,7 @@ impl Inner {
     pub(super) fn fit(self: &Arc<Self>, plan: &mut Plan, rest: &mut u64) -> bool {
         let cursor = plan.cursor.as_ref().expect("resolved above");
         if let Err(at) = lease::free_at(cursor, self.engine.now())
-            && !Bug::DuplicateLease.strikes()
+            && !Bug::DuplicateLease.is_chosen()
         {
             self.put(plan, Place::Leased);
             self.wake_at(&plan.channel, plan.lane.id, at);
