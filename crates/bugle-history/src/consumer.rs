@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use bugle_client::Error;
 use fastrand::Rng;
 
-use crate::drive::Load;
+use crate::load::Load;
 use crate::producer::Ids;
 use crate::record::Status;
 use crate::session::{Pop, Session, Work};

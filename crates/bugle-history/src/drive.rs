@@ -10,64 +10,11 @@ use fastrand::Rng;
 use tokio::task::JoinSet;
 
 use crate::consumer::Consumer;
+use crate::load::Load;
 use crate::producer::{Ids, produce};
 use crate::record::History;
 use crate::recorder::Recorder;
 use crate::session::Session;
-
-/// Clients and what they do.
-#[derive(Clone, Debug)]
-pub struct Load {
-    /// Addresses of servers of one store. A client that has trouble with one goes on with the next.
-    pub servers: Vec<String>,
-    /// Where producers push.
-    pub queue: String,
-    /// Where transactions of consumers push.
-    pub outputs: String,
-    /// Partitions of each queue.
-    pub partitions: usize,
-    /// Producers.
-    pub producers: usize,
-    /// Pause of a producer between two requests.
-    pub pause: Duration,
-    /// Groups that acknowledge.
-    pub groups: Vec<String>,
-    /// A group that commits by delivery.
-    pub quick: String,
-    /// Consumers in each group.
-    pub consumers: usize,
-    /// Length of leases, in whole seconds.
-    pub lease: Duration,
-    /// Longest time for taking out what is left.
-    pub drain_limit: Duration,
-    /// What clients do is chosen by this number. What comes of it is up to the servers.
-    pub seed: u64,
-}
-
-impl Load {
-    /// Moderate load on queues of its own.
-    pub fn new<S: Into<String>>(servers: impl IntoIterator<Item = S>) -> Self {
-        let seed = fastrand::u64(..);
-        Self {
-            servers: servers.into_iter().map(Into::into).collect(),
-            queue: format!("history-{seed:016x}"),
-            outputs: format!("history-{seed:016x}-outputs"),
-            partitions: 6,
-            producers: 3,
-            pause: Duration::from_millis(2),
-            groups: vec!["first".to_owned(), "second".to_owned()],
-            quick: "quick".to_owned(),
-            consumers: 2,
-            lease: Duration::from_secs(1),
-            drain_limit: Duration::from_secs(60),
-            seed,
-        }
-    }
-
-    fn all_groups(&self) -> Vec<String> {
-        self.groups.iter().chain([&self.quick]).cloned().collect()
-    }
-}
 
 /// Why there is no history.
 #[derive(Debug)]
@@ -184,4 +131,32 @@ pub async fn drive(load: &Load, time: Duration) -> Result<History, DriveError> {
     let running = Running::start(load)?;
     tokio::time::sleep(time).await;
     running.finish().await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Outcome, record::Op};
+
+    #[test]
+    fn load_without_a_server_is_refused() {
+        assert!(matches!(Running::start(&Load::new::<String>([])), Err(DriveError::Client(_))));
+    }
+
+    #[tokio::test]
+    async fn clients_go_on_where_no_server_is_and_say_that_nothing_could_be_taken_out() {
+        // A port that was free a moment ago, and that nobody listens at.
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let load = Load { drain_limit: Duration::ZERO, ..Load::new([format!("http://127.0.0.1:{port}")]) };
+        let running = Running::start(&load).unwrap();
+        while running.requests() < 30 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let recorder = running.recorder.clone();
+        assert!(matches!(running.finish().await, Err(DriveError::NotDrained { .. })));
+        let refused = |op: &Op| {
+            matches!(op, Op::Push { outcome: Outcome::Not, .. } | Op::Pop { outcome: Outcome::Not, .. })
+        };
+        assert!(recorder.take().records.iter().all(|record| refused(&record.op)));
+    }
 }

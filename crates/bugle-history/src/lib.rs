@@ -25,15 +25,20 @@ mod report;
 
 mod check;
 
+mod load;
 mod recorder;
 
-mod consumer;
-mod drive;
-mod producer;
 mod session;
 
+mod producer;
+
+mod consumer;
+
+mod drive;
+
 pub use check::{Terms, check};
-pub use drive::{DriveError, Load, Running, drive};
+pub use drive::{DriveError, Running, drive};
+pub use load::Load;
 pub use record::{Acked, Delivered, History, Op, Outcome, Pushed, Record, Said, Status};
 pub use recorder::Recorder;
 pub use report::{Report, Rule, Violation};

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bugle_client::Error;
 use fastrand::Rng;
 
-use crate::drive::Load;
+use crate::load::Load;
 use crate::record::{Outcome, Pushed};
 use crate::session::Session;
 

@@ -52,7 +52,10 @@ impl Session {
             builder.timeout(TIMEOUT).connect_timeout(TIMEOUT).build()
         };
         let clients = servers.iter().map(client).collect::<Result<Vec<_>, _>>()?;
-        Ok(Self { current: first % clients.len().max(1), clients, recorder })
+        if clients.is_empty() {
+            return Err(Error::Setup("load needs a server".to_owned()));
+        }
+        Ok(Self { current: first % clients.len(), clients, recorder })
     }
 
     fn client(&self) -> Client {
