@@ -10,7 +10,7 @@ const LAYERS: [&[&str]; 5] = [
     &["bugle-store-postgres", "bugle-store-embedded", "bugle-spool", "bugle-wake"],
     &["bugle-broker"],
     &["bugle-http", "bugle-client"],
-    &["bugle", "bugle-duroxide"],
+    &["bugle", "bugle-duroxide", "bugle-history"],
 ];
 
 fn layer(name: &str) -> Option<usize> {

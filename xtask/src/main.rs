@@ -13,6 +13,7 @@ mod tidy;
 
 mod bench;
 mod duroxide_import;
+mod fuzz;
 mod python_client;
 mod rust_client;
 mod suites;
@@ -27,6 +28,8 @@ cargo xtask <command>
 
   test [suite]…   install what is missing, run the suites in order, print how long each took
   bench duroxide  compare the duroxide providers; `-- --help` shows the options
+  fuzz [--minutes N]
+                  play new random cases against the model on every engine, for so long (10)
   openapi         renew docs/openapi.json from the code
   tidy            check headers, sizes, words, paths and layers of the sources
   help            this text
@@ -52,6 +55,7 @@ fn dispatch() -> Result<ExitCode> {
         "tidy" if rest.is_empty() => {
             Ok(if tidy::run(&root)? { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
+        "fuzz" => fuzz::run(&root, &rest),
         "openapi" if rest.is_empty() => suites::openapi(&root),
         "help" | "--help" | "-h" => {
             eprint!("{HELP}{}", suites::list());

@@ -164,12 +164,21 @@ pub(crate) fn run(root: &Path, names: &[String]) -> Result<ExitCode> {
     let chosen: Vec<&Suite> =
         SUITES.iter().filter(|s| names.is_empty() || names.iter().any(|n| n == s.name)).collect();
     let needs: Vec<Tool> = chosen.iter().flat_map(|s| s.needs).copied().collect();
-    tools::ensure_installed(&needs)?;
+    prepared(root, &needs, |run| Ok(run_in_order(run, &chosen)))
+}
+
+/// Does `work` with what it needs installed, and with a database if it needs one.
+pub(crate) fn prepared<T>(
+    root: &Path,
+    needs: &[Tool],
+    work: impl FnOnce(&Run<'_>) -> Result<T>,
+) -> Result<T> {
+    tools::ensure_installed(needs)?;
     let given = std::env::var(DSN).ok().filter(|dsn| !dsn.is_empty());
-    // Held until the table is printed; its drop stops the server.
+    // Held until the work is done; its drop stops the server.
     let server = (given.is_none() && needs.contains(&Tool::Postgres)).then(Postgres::start).transpose()?;
     let dsn = given.or_else(|| server.as_ref().map(|s| s.dsn().to_owned()));
-    Ok(run_in_order(&Run { root, dsn }, &chosen))
+    work(&Run { root, dsn })
 }
 
 fn run_in_order(run: &Run<'_>, chosen: &[&Suite]) -> ExitCode {

@@ -7,6 +7,7 @@
 mod api;
 mod config;
 mod crypto;
+mod planted;
 mod semantics;
 
 mod catalog;

@@ -18,6 +18,7 @@ use crate::api::{
 use crate::dedupe::Ids;
 use crate::inner::Inner;
 use crate::meters::WakeSource;
+use crate::planted::Bug;
 use crate::push::{Bundle, Slot, Work, bundle};
 
 const MAX_TRIES: u32 = 16;
@@ -101,6 +102,10 @@ impl Inner {
         }
         let swapping: Vec<usize> = (0..computed.len()).filter(|i| computed[*i].swap.is_some()).collect();
         commit.swaps = swapping.iter().filter_map(|i| computed[*i].swap.clone()).collect();
+        if Bug::HalfTransaction.strikes() {
+            commit.appends.clear();
+            sent.clear();
+        }
         if !(commit.appends.is_empty() && commit.swaps.is_empty()) {
             let outcome = match self.engine.commit(vec![commit]).await {
                 Ok(mut outcomes) => self.watch(Ok(outcomes.pop()))?,

@@ -140,6 +140,50 @@ on_both! {
         assert_eq!(renewed.error, Some("Lease not found"));
     }
 
+    async fn a_delivery_is_counted_also_if_it_commits(rig: Rig) {
+        let b = &rig.broker;
+        push(b, "q", "p", &["a", "b"]).await;
+        let first = b.pop(from_lane("q", "p")).await.unwrap();
+        ack_as(b, &first, QUEUE_MODE, &[("a", AckStatus::Failed)]).await;
+        let one = PopRequest { auto_ack: true, batch: Some(1), ..from_lane("q", "p") };
+        let told = |answer: bugle_broker::PopAnswer| (ids(&answer), answer.lanes[0].delivery_attempt);
+        assert_eq!(told(b.pop(one.clone()).await.unwrap()), (vec!["a".to_owned()], 2));
+        assert_eq!(told(b.pop(one).await.unwrap()), (vec!["b".to_owned()], 1));
+    }
+
+    async fn what_another_server_has_settled_is_not_answered_from_memory(rig: Rig) {
+        let other = if rig.engine.exclusive() { rig.broker.clone() } else { rig.sibling().await };
+        push(&rig.broker, "q", "p", &["a"]).await;
+        let popped = rig.broker.pop(from_lane("q", "p")).await.unwrap();
+        assert!(ack_as(&other, &popped, QUEUE_MODE, &[("a", AckStatus::Failed)]).await[0].success);
+        let unleased = bugle_broker::PopAnswer { lease_id: None, ..popped };
+        assert!(ack_as(&rig.broker, &unleased, QUEUE_MODE, &[("a", AckStatus::Dlq)]).await[0].dlq);
+        let late = ack_as(&other, &unleased, QUEUE_MODE, &[("a", AckStatus::Retry)]).await;
+        assert!(late[0].error.as_deref().is_some_and(|e| e.starts_with("already committed")), "{late:?}");
+    }
+
+    async fn a_conflating_group_is_given_the_newest_visible_message_whatever_the_batch(rig: Rig) {
+        let b = &rig.broker;
+        configure(b, "q", serde_json::json!({ "delayedProcessing": 5 })).await;
+        push(b, "q", "p", &["a", "b"]).await;
+        rig.advance(Duration::from_secs(3));
+        push(b, "q", "p", &["c"]).await;
+        rig.advance(Duration::from_secs(3));
+        let one = PopRequest { group: "g".into(), conflation: true, batch: Some(1), ..from_lane("q", "p") };
+        let newest = b.pop(one.clone()).await.unwrap();
+        assert_eq!(ids(&newest), ["b"]);
+        assert!(ack_as(b, &newest, "g", &[("b", AckStatus::Completed)]).await[0].lease_released);
+        rig.advance(Duration::from_secs(6));
+        assert_eq!(ids(&b.pop(one).await.unwrap()), ["c"]);
+    }
+
+    async fn conflation_is_echoed_where_there_is_no_queue_yet(rig: Rig) {
+        let target = PopTarget::Filter { namespace: Some("nowhere".into()), task: None };
+        let request = PopRequest { target, group: "g".into(), conflation: true, ..from_queue("q") };
+        let answer = rig.broker.pop(request).await.unwrap();
+        assert!(answer.lanes.is_empty() && answer.conflation && !answer.conflation_conflict);
+    }
+
     async fn a_waiting_pop_is_woken_by_a_push(rig: Rig) {
         let b = rig.broker.clone();
         let pop = tokio::spawn(async move { b.pop(waiting(from_queue("q"), Duration::from_secs(30))).await });

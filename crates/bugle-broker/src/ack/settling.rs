@@ -10,6 +10,7 @@ use crate::api::{Acked, Refused};
 use crate::inner::Inner;
 use crate::lanes::LaneState;
 use crate::meters::WakeSource;
+use crate::planted::Bug;
 use crate::semantics::settle::{self, AckIn, Dead, Verdict};
 use crate::waiting::{Channel, Place};
 
@@ -63,7 +64,7 @@ impl Inner {
         let mut outcomes = Vec::with_capacity(open.len());
         for (settling, located) in open.iter().zip(&located) {
             let mut outcome = self.compute(settling, located);
-            if settling.remembered && outcome.refuses() {
+            if settling.remembered && outcome.needs_proof() {
                 outcome.swap = None;
             }
             if let Some(swap) = &outcome.swap {
@@ -76,8 +77,8 @@ impl Inner {
                 .into_iter();
         let mut again = Vec::new();
         for (mut settling, outcome) in std::mem::take(open).into_iter().zip(outcomes) {
-            if settling.remembered && outcome.refuses() {
-                // Nobody is refused on the word of memory.
+            if settling.remembered && outcome.needs_proof() {
+                // Nobody is refused on the word of memory, nor told that there is nothing to do.
                 (settling.cursor, settling.remembered) = (None, false);
                 again.push(settling);
                 continue;
@@ -155,6 +156,12 @@ impl Inner {
             return Computed { swap: None, next: None, answers };
         }
         next.epoch = cursor.epoch + 1;
+        if next.committed > cursor.committed && Bug::ResurrectedAck.strikes() {
+            next.committed -= 1;
+        }
+        if next.committed > cursor.committed && head > next.committed && Bug::SkippedLateCommit.strikes() {
+            next.committed = head;
+        }
         let dead = dead_letters(
             settling.queue.as_deref(),
             &settling.lane,
@@ -265,8 +272,9 @@ impl Computed {
         self.answers.iter().flatten().filter(|acked| acked.success && !acked.noop).count() as u64
     }
 
-    fn refuses(&self) -> bool {
-        self.answers.iter().flatten().any(|acked| !acked.success)
+    /// Whether an exchange would not show that the cursor it was computed from is the stored one.
+    fn needs_proof(&self) -> bool {
+        self.swap.is_none() || self.answers.iter().flatten().any(|acked| !acked.success)
     }
 }
 

@@ -9,6 +9,7 @@ use bugle_store::{Cursor, Group, LaneId, Message, Offset, Read, Segment, Swap, T
 use crate::api::{Popped, PoppedLane};
 use crate::inner::Inner;
 use crate::meters::WakeSource;
+use crate::planted::Bug;
 use crate::semantics::lease;
 use crate::waiting::{Channel, Place};
 
@@ -65,7 +66,7 @@ impl Inner {
                 queue: plan.queue.name.clone(),
                 partition: plan.lane.name.clone(),
                 lane: plan.lane.id,
-                delivery_attempt: next.deliveries.max(1),
+                delivery_attempt: plan.cursor.as_ref().map_or(1, |cursor| lease::attempt(cursor, plan.from)),
                 messages,
             });
         }
@@ -118,6 +119,9 @@ impl Inner {
             entry.place = Place::Leased;
             drop(state);
             self.wake_at(&plan.channel, plan.lane.id, lease.until.plus(std::time::Duration::from_millis(2)));
+            if Bug::DuplicateLease.is_chosen() {
+                self.ring(&plan.channel, plan.lane.id, WakeSource::Local);
+            }
             return;
         }
         entry.place = Place::Idle;

@@ -7,6 +7,7 @@ use bugle_store::Read;
 use crate::api::Refused;
 use crate::inner::Inner;
 use crate::meters::WakeSource;
+use crate::planted::Bug;
 use crate::semantics::{lease, visible};
 use crate::waiting::Place;
 
@@ -78,7 +79,9 @@ impl Inner {
     /// Is the lane free, and what lies there? `false` puts it where it belongs.
     pub(super) fn fit(self: &Arc<Self>, plan: &mut Plan, rest: &mut u64) -> bool {
         let cursor = plan.cursor.as_ref().expect("resolved above");
-        if let Err(at) = lease::free_at(cursor, self.engine.now()) {
+        if let Err(at) = lease::free_at(cursor, self.engine.now())
+            && !Bug::DuplicateLease.is_chosen()
+        {
             self.put(plan, Place::Leased);
             self.wake_at(&plan.channel, plan.lane.id, at);
             return false;
@@ -99,10 +102,15 @@ impl Inner {
             return false;
         }
         plan.expired_from = plan.from;
-        if plan.channel.record.conflation && !visible::hides(&plan.queue.options) {
-            // Only the newest counts; claiming it passes over what it replaces.
-            plan.from = head - 1;
-            plan.expired_from = plan.from;
+        if plan.channel.record.conflation {
+            // Only the newest counts; claiming it passes over what it replaces. Which one that is, time may decide.
+            if !visible::hides(&plan.queue.options) {
+                plan.from = head - 1;
+                plan.expired_from = plan.from;
+            }
+            plan.to = head;
+            *rest -= 1;
+            return true;
         }
         plan.to = head.min(plan.from + *rest);
         *rest -= plan.to - plan.from;
@@ -122,6 +130,9 @@ impl Inner {
                 plan.to = plan.to.min(end).max(plan.from);
                 if plan.channel.record.conflation && plan.to > plan.from {
                     (plan.expired_from, plan.from) = (plan.to - 1, plan.to - 1);
+                    // The look may not have reached so far; then it is read with the claim.
+                    let reached = segments.last().is_some_and(|last| last.end() >= plan.to);
+                    plan.segments = plan.segments.take().filter(|_| reached);
                 }
                 true
             }

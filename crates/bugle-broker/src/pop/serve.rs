@@ -142,6 +142,8 @@ impl Inner {
             }
             open.channels.push((queue, channel));
         }
+        // Where there is no queue yet nothing contradicts the request, whose sender waits for the echo.
+        open.answer.conflation |= open.channels.is_empty() && open.job.request.conflation;
         // Those of an earlier round go last, so that interest does not lapse in between.
         open.job.interests = interests;
         Ok(())

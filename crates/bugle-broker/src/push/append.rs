@@ -18,6 +18,7 @@ use crate::dedupe::Ids;
 use crate::inner::Inner;
 use crate::lanes::LaneState;
 use crate::meters::WakeSource;
+use crate::planted::Bug;
 
 use super::screen::Slot;
 use super::split::{Splits, pinned};
@@ -214,7 +215,7 @@ impl Inner {
 
     /// The append for one lane, or nothing if every message of it is a duplicate.
     pub(crate) fn prepare(&self, work: &mut Work) -> Option<Append> {
-        let fresh: Vec<Message> = work
+        let mut fresh: Vec<Message> = work
             .messages()
             .zip(&work.slots)
             .filter(|(_, s)| matches!(s, Slot::Fresh | Slot::Ask(_)))
@@ -222,6 +223,12 @@ impl Inner {
             .collect();
         if fresh.is_empty() {
             return None;
+        }
+        if fresh.len() > 1 && Bug::DroppedMessage.strikes() {
+            fresh.pop();
+        }
+        if fresh.len() > 1 && Bug::ReorderedLane.strikes() {
+            fresh.reverse();
         }
         work.ids = Ids::default();
         for id in fresh.iter().filter_map(|m| uuid_v7(&m.transaction_id)) {

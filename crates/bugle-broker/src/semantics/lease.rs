@@ -56,6 +56,11 @@ pub(crate) fn deliver_and_commit(cursor: &Cursor, from: Offset, to: Offset, now:
     claim
 }
 
+/// How often what lies at `from` was handed to the group, when it is handed out now.
+pub(crate) fn attempt(cursor: &Cursor, from: Offset) -> u32 {
+    if from > cursor.committed { 1 } else { cursor.deliveries.saturating_add(1) }
+}
+
 /// The epoch that follows. A first row counts from the present, in microseconds: where a group was deleted and reads
 /// again, no server that remembers the old row can take the new one for it. No row changes a million times a second.
 pub(crate) fn next_epoch(cursor: &Cursor, now: Now) -> u64 {
@@ -200,6 +205,14 @@ mod tests {
         let served_at = NOW.latest;
         let next = Cursor { epoch: 5, consumed: 13, served_at, ..Cursor::fresh(15) };
         assert_eq!(claim, Claim { next, from: 12, to: 15 });
+    }
+
+    #[test]
+    fn an_attempt_is_counted_however_it_is_delivered() {
+        assert_eq!((attempt(&cursor(), 10), attempt(&cursor(), 3), attempt(&cursor(), 12)), (3, 3, 1));
+        assert_eq!(attempt(&Cursor::fresh(0), 0), 1);
+        let claim = claim(&cursor(), 10, 15, MINE, Timestamp(9_000_000), NOW);
+        assert_eq!(claim.next.deliveries, attempt(&cursor(), 10));
     }
 
     #[test]

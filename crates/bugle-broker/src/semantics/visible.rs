@@ -61,7 +61,9 @@ fn window_opens(options: &QueueOptions, lane: &Lane, from: Offset, pending: &[Pe
         return Timestamp::ZERO;
     }
     let window = Duration::from_secs(options.window_buffer);
-    let quiet = lane.written_at.plus(window);
+    // What was read may be newer than what is known of the lane: another server wrote to it.
+    let newest = pending.last().map_or(lane.written_at, |(_, _, newest)| lane.written_at.max(*newest));
+    let quiet = newest.plus(window);
     pending.first().map_or(quiet, |(_, _, oldest)| quiet.min(oldest.plus(window.saturating_mul(2))))
 }
 
@@ -206,6 +208,14 @@ mod tests {
         let stamps = [(1, 100), (1, 104)];
         assert_eq!(look(&window(5), &stamps, 108), Visible::NotBefore(at(109)));
         assert_eq!(look(&window(5), &stamps, 109), Visible::Until(12));
+    }
+
+    #[test]
+    fn a_window_is_not_quiet_because_the_news_have_not_come_yet() {
+        let pending = segments(&[(1, 100), (1, 104)]);
+        let old = lane(&pending[..1]);
+        assert_eq!(visible(&window(5), &old, 10, &pending, at(106)), Visible::NotBefore(at(109)));
+        assert_eq!(visible(&window(5), &old, 10, &pending[..1], at(106)), Visible::Until(11));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 mod booting;
 mod connections;
-mod zero;
 mod sizes;
 mod stage;
 mod tokens;
+mod zero;

@@ -1,0 +1,57 @@
+//! What load is made of.
+
+use std::time::Duration;
+
+/// Clients and what they do.
+#[derive(Clone, Debug)]
+pub struct Load {
+    /// Addresses of servers of one store. A client that has trouble with one goes on with the next.
+    pub servers: Vec<String>,
+    /// Where producers push.
+    pub queue: String,
+    /// Where transactions of consumers push.
+    pub outputs: String,
+    /// Partitions of each queue.
+    pub partitions: usize,
+    /// Producers.
+    pub producers: usize,
+    /// Pause of a producer between two requests.
+    pub pause: Duration,
+    /// Groups that acknowledge.
+    pub groups: Vec<String>,
+    /// A group that commits by delivery.
+    pub quick: String,
+    /// Consumers in each group.
+    pub consumers: usize,
+    /// Length of leases, in whole seconds.
+    pub lease: Duration,
+    /// Longest time for taking out what is left.
+    pub drain_limit: Duration,
+    /// What clients do is chosen by this number. What comes of it is up to the servers.
+    pub seed: u64,
+}
+
+impl Load {
+    /// Moderate load on queues of its own.
+    pub fn new<S: Into<String>>(servers: impl IntoIterator<Item = S>) -> Self {
+        let seed = fastrand::u64(..);
+        Self {
+            servers: servers.into_iter().map(Into::into).collect(),
+            queue: format!("history-{seed:016x}"),
+            outputs: format!("history-{seed:016x}-outputs"),
+            partitions: 6,
+            producers: 3,
+            pause: Duration::from_millis(2),
+            groups: vec!["first".to_owned(), "second".to_owned()],
+            quick: "quick".to_owned(),
+            consumers: 2,
+            lease: Duration::from_secs(1),
+            drain_limit: Duration::from_secs(60),
+            seed,
+        }
+    }
+
+    pub(crate) fn all_groups(&self) -> Vec<String> {
+        self.groups.iter().chain([&self.quick]).cloned().collect()
+    }
+}

@@ -1,0 +1,147 @@
+//! The history checker against a server that breaks its promises on purpose: under the same load it names the promise that
+//! was broken, and none if nothing was planted, nor if an honest server is killed again and again.
+//!
+//! Needs the feature `planted-bugs`, which `cargo xtask test tests` switches on.
+#![allow(clippy::unwrap_used)]
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use bugle_history::{Load, Report, Rule, Running, Terms, check};
+use bugle_pg::testdb;
+
+/// Requests under which every fault strikes dozens of times.
+const ENOUGH: usize = 1500;
+
+/// A server on data of its own; killed when dropped.
+struct Server {
+    process: Child,
+    url: String,
+    dir: tempfile::TempDir,
+}
+
+impl Server {
+    fn start(bug: Option<&str>, store: &[String]) -> Self {
+        Self::start_in(tempfile::tempdir().unwrap(), "127.0.0.1:0", bug, store)
+    }
+
+    fn start_in(dir: tempfile::TempDir, listen: &str, bug: Option<&str>, store: &[String]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_bugle"));
+        command.env_clear().current_dir(dir.path()).stdin(Stdio::null()).stdout(Stdio::piped());
+        command.envs(bug.map(|bug| ("BUGLE_PLANTED_BUG", bug)));
+        command.args(["serve", "--log-level=warn"]).arg(format!("--listen={listen}")).args(store);
+        let mut process = command.spawn().unwrap();
+        let (mut lines, mut line) = (BufReader::new(process.stdout.take().unwrap()), String::new());
+        lines.read_line(&mut line).unwrap();
+        std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
+        let url = line.trim().strip_prefix("Bugle is ready at ").expect("the server greets").to_owned();
+        Self { process, url, dir }
+    }
+
+    fn embedded(bug: Option<&str>) -> Self {
+        Self::start(bug, &embedded())
+    }
+
+    /// End it as a crash would, and start another on its data and at its address.
+    fn crash_and_restart(mut self) -> Self {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+        let listen = self.url.strip_prefix("http://").unwrap().to_owned();
+        let dir = std::mem::replace(&mut self.dir, tempfile::tempdir().unwrap());
+        Self::start_in(dir, &listen, None, &embedded())
+    }
+}
+
+fn embedded() -> [String; 2] {
+    ["--store=embedded".to_owned(), "--data-dir=data".to_owned()]
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// What the checker says of a server.
+async fn judge(server: &Server) -> Report {
+    let running = Running::start(&Load::new([&server.url])).unwrap();
+    requests(&running, ENOUGH).await;
+    let report = check(&running.finish().await.unwrap(), &Terms::default());
+    eprintln!("{report}");
+    report
+}
+
+/// Wait for so many more requests.
+async fn requests(running: &Running, more: usize) {
+    let enough = running.requests() + more;
+    while running.requests() < enough {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// The checker names the rule that `bug` breaks.
+async fn caught(bug: &str, rule: Rule) {
+    let report = judge(&Server::embedded(Some(bug))).await;
+    assert!(report.counts.contains_key(&rule), "{bug} breaks {rule:?}: {report}");
+}
+
+#[tokio::test]
+async fn nothing_planted_nothing_found() {
+    let report = judge(&Server::embedded(None)).await;
+    assert!(report.is_clean(), "{report}");
+}
+
+#[tokio::test]
+async fn nothing_planted_nothing_found_on_postgres() {
+    let store =
+        [format!("--store={}", testdb::server().await), format!("--pg-schema={}", testdb::fresh_schema())];
+    let report = judge(&Server::start(None, &store)).await;
+    assert!(report.is_clean(), "{report}");
+}
+
+#[tokio::test]
+async fn a_server_that_is_killed_breaks_no_promise() {
+    let mut server = Server::embedded(None);
+    let running = Running::start(&Load::new([&server.url])).unwrap();
+    for _ in 0..3 {
+        requests(&running, 150).await;
+        server = server.crash_and_restart();
+    }
+    let report = check(&running.finish().await.unwrap(), &Terms::default());
+    eprintln!("{report}");
+    assert!(report.is_clean(), "{report}");
+    assert!(report.unknown + report.not_done > 0, "nobody noticed: {report}");
+    drop(server);
+}
+
+#[tokio::test]
+async fn a_dropped_message() {
+    caught("dropped-message", Rule::Lost).await;
+}
+
+#[tokio::test]
+async fn a_duplicate_lease() {
+    caught("duplicate-lease", Rule::TwoLeases).await;
+}
+
+#[tokio::test]
+async fn a_reordered_lane() {
+    caught("reordered-lane", Rule::Order).await;
+}
+
+#[tokio::test]
+async fn a_resurrected_ack() {
+    caught("resurrected-ack", Rule::AfterAck).await;
+}
+
+#[tokio::test]
+async fn a_half_transaction() {
+    caught("half-transaction", Rule::Transaction).await;
+}
+
+#[tokio::test]
+async fn a_skipped_late_commit() {
+    caught("skipped-late-commit", Rule::Skipped).await;
+}
