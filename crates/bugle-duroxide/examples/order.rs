@@ -44,6 +44,8 @@ struct Order {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
+    // The runtime's own messages; without this it would print them among those of the order.
+    tracing_subscriber::fmt().with_max_level(tracing::Level::WARN).with_writer(std::io::stderr).init();
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let url = std::env::var("DATABASE_URL").map_err(|_| "DATABASE_URL: where is the database?")?;

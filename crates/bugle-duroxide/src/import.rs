@@ -91,7 +91,8 @@ pub enum ImportError {
 impl PostgresProvider {
     /// Copy everything from a schema of `duroxide-pg` 0.1.38 in the same database into this one, which must be empty.
     /// Whatever ran there must have been stopped; its orchestrations go on here where they were, and must not be started
-    /// there again. The role needs the right to lock the tables of the source: its owner has it.
+    /// there again. What still works on something is noticed, but a process that is idle holds nothing by which it could
+    /// be. The role needs the right to lock the tables of the source: its owner has it.
     pub async fn import(&self, source: &str) -> Result<Imported, ImportError> {
         let db = &self.inner.db;
         let import = Import { schema: &db.schema, source: source_schema(source)? };
