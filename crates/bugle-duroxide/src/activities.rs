@@ -168,7 +168,7 @@ impl PostgresProvider {
         let token = ActivityToken::parse(token).ok_or_else(|| not_held(RENEW))?;
         let db = &self.inner.db;
         let params: [&(dyn ToSql + Sync); 3] = [&token.id, &token.nonce, &seconds(lease)];
-        let row = db.one(RENEW, Repeat::Always, &db.sql.renew_activity, &params).await?;
+        let row = db.one(RENEW, Repeat::For(lease / 2), &db.sql.renew_activity, &params).await?;
         match row.try_get(0).map_err(|e| unexpected(RENEW, e))? {
             true => Ok(()),
             false => Err(not_held(RENEW)),

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use bugle_pg::{PgError, Pool, Row, Schema, Statement, Step, ToSql, Type};
+use bugle_pg::{PgError, PgErrorKind, Pool, Row, Schema, Statement, Step, ToSql, Type};
 use duroxide::providers::ProviderError;
 
 use crate::error::{failed, unexpected};
@@ -19,6 +19,20 @@ pub(crate) enum Repeat {
     Unharmed,
     /// In any case: a second time does no harm.
     Always,
+    /// In any case, and for this long: giving up early does harm.
+    For(Duration),
+}
+
+impl Repeat {
+    /// Whether to try again after so many attempts in so much time.
+    fn again(self, error: &PgError, attempts: u32, elapsed: Duration) -> bool {
+        let passing = error.is_retryable() || error.kind() == PgErrorKind::Timeout;
+        match self {
+            Self::Unharmed => error.is_retryable() && error.not_applied() && attempts < ATTEMPTS,
+            Self::Always => error.is_retryable() && attempts < ATTEMPTS,
+            Self::For(time) => passing && elapsed < time,
+        }
+    }
 }
 
 macro_rules! statements {
@@ -149,18 +163,17 @@ impl Db {
         repeat: Repeat,
         steps: &[Step<'_>],
     ) -> Result<Vec<Row>, ProviderError> {
-        let mut attempt = 1;
+        let (begun, mut attempt) = (Instant::now(), 1);
         loop {
             let error = match self.attempt(steps).await {
                 Ok(rows) => return Ok(rows),
                 Err(error) => error,
             };
-            let again = error.is_retryable() && (repeat == Repeat::Always || error.not_applied());
-            if !again || attempt == ATTEMPTS {
+            if !repeat.again(&error, attempt, begun.elapsed()) {
                 return Err(failed(operation, &error));
             }
             tracing::debug!(operation, %error, attempt, "the database did not take a call; calling again");
-            tokio::time::sleep(WAIT * (1 << (attempt - 1))).await;
+            tokio::time::sleep(WAIT * (1 << (attempt - 1).min(4))).await;
             attempt += 1;
         }
     }
@@ -213,4 +226,23 @@ impl Db {
 /// The only row.
 pub(crate) fn single(operation: &str, rows: Vec<Row>) -> Result<Row, ProviderError> {
     rows.into_iter().next().ok_or_else(|| unexpected(operation, "no row"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_repeated_and_for_how_long() {
+        let broken = PgError::new(PgErrorKind::Broken, "");
+        let late = PgError::new(PgErrorKind::Timeout, "");
+        let refused = PgError::new(PgErrorKind::Refused, "");
+        let soon = Duration::ZERO;
+        assert!(Repeat::Unharmed.again(&broken, 1, soon) && !Repeat::Unharmed.again(&broken, ATTEMPTS, soon));
+        assert!(!Repeat::Always.again(&late, 1, soon));
+        let while_held = Repeat::For(Duration::from_secs(10));
+        assert!(while_held.again(&broken, 50, Duration::from_secs(9)) && while_held.again(&late, 50, soon));
+        assert!(!while_held.again(&broken, 2, Duration::from_secs(10)));
+        assert!(!while_held.again(&refused, 1, soon));
+    }
 }

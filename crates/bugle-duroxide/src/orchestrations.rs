@@ -144,7 +144,7 @@ impl PostgresProvider {
         let token = InstanceToken::parse(lock_token).ok_or_else(|| not_held(RENEW))?;
         let (db, instance) = (&self.inner.db, stored(token.instance));
         let params: [&(dyn ToSql + Sync); 3] = [&instance, &token.nonce, &seconds(lease)];
-        let row = db.one(RENEW, Repeat::Always, &db.sql.renew_orchestration, &params).await?;
+        let row = db.one(RENEW, Repeat::For(lease / 2), &db.sql.renew_orchestration, &params).await?;
         match row.try_get(0).map_err(|e| unexpected(RENEW, e))? {
             true => Ok(()),
             false => Err(not_held(RENEW)),
