@@ -152,14 +152,15 @@ async fn listen(options: &NotifyOptions, events: &mpsc::Sender<Event>, reset: &N
         if events.send(Event::Down).await.is_err() {
             return;
         }
-        if let Some(error) = error.filter(|_| !std::mem::replace(&mut told, true)) {
-            tracing::warn!(%error, database = %options.listen, "not listening for other servers; trying again");
-        }
         // A connection that lasted is no reason for patience.
         if begun.elapsed() > options.backoff_max {
             wait = options.backoff_min;
         }
-        sleep(wait.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
+        let pause = wait.mul_f64(0.5 + fastrand::f64() / 2.0);
+        if let Some(error) = error.filter(|_| !std::mem::replace(&mut told, true)) {
+            tracing::warn!(%error, database = %options.listen, next_attempt_in = ?pause, "not listening for other servers");
+        }
+        sleep(pause).await;
         wait = (wait * 2).min(options.backoff_max);
     }
 }
