@@ -7,7 +7,7 @@ use duroxide::providers::ProviderError;
 use tokio::time::Instant;
 
 use crate::waking::counters::{Counters, count};
-use crate::waking::room::{Cause, Place, Sat};
+use crate::waking::room::{Cause, Place, Sat, Seen};
 use crate::waking::watch::Watch;
 use crate::waking::work::{Queue, Want};
 
@@ -64,13 +64,14 @@ pub(crate) async fn fetch<L: Looker>(
     let mut place = watch.room.enter(want, looker.owner());
     let mut first = true;
     loop {
-        let seen = place.events();
+        let seen = place.seen();
         // Whoever asks without patience gets a true answer, not a remembered one.
         let spared = std::mem::take(&mut first) && !poll.is_zero() && watch.hears() && place.is_known_empty();
         if spared {
             count(&counters.looks_spared);
         } else {
             count(&counters.looks);
+            place.look();
             match looker.look().await {
                 Ok(look) => {
                     if let Some(taken) = digest(watch, &mut place, seen, queue, look) {
@@ -98,9 +99,9 @@ pub(crate) async fn fetch<L: Looker>(
 }
 
 /// Draw the conclusions from a look: for this group, for session owners, for other nodes.
-fn digest<T>(watch: &Watch, place: &mut Place, seen: u64, queue: Queue, look: Look<T>) -> Option<T> {
+fn digest<T>(watch: &Watch, place: &mut Place, seen: Seen, queue: Queue, look: Look<T>) -> Option<T> {
     let Look { item, more, next, owners } = look;
-    let woken = place.take_ticket();
+    let woken = place.conclude();
     let mut unheard = !owners.is_empty() && !watch.room.call(&owners);
     if item.is_none() {
         count(&watch.room.counters.empty_looks);
@@ -121,7 +122,7 @@ fn digest<T>(watch: &Watch, place: &mut Place, seen: u64, queue: Queue, look: Lo
 }
 
 /// Sit until woken or until the deadline; while nobody tells, only until the next look by the clock.
-async fn sit(watch: &Watch, place: &mut Place, seen: u64, deadline: Instant) -> Sat {
+async fn sit(watch: &Watch, place: &mut Place, seen: Seen, deadline: Instant) -> Sat {
     if watch.hears() {
         return place.sit(seen, deadline).await;
     }

@@ -70,6 +70,8 @@ struct Group {
     /// The count before a look that found nothing.
     empty: Option<u64>,
     due: Option<Instant>,
+    /// How often it was told of an instant.
+    told: u64,
     /// Looks in a row that found others taking what there was.
     contended: u32,
     sitting: VecDeque<Arc<Waiter>>,
@@ -108,7 +110,7 @@ impl Room {
             None => groups.add(want, &self.alarms),
         };
         drop(groups);
-        Place { room: Arc::clone(self), id, owner: owner.map(str::to_owned), ticket: None }
+        Place { room: Arc::clone(self), id, owner: owner.map(str::to_owned), ticket: None, looking: false }
     }
 
     /// There are `units` of this to do: get as many up in every group that may take it. Answers how many got up, in the
@@ -143,6 +145,7 @@ impl Room {
     pub(crate) fn expect(&self, queue: Queue, at: Instant) {
         let mut groups = self.groups.lock();
         for group in groups.all.iter_mut().filter(|g| g.want.queue() == queue) {
+            group.told += 1;
             if group.due.is_none_or(|due| at < due) {
                 group.due = Some(at);
                 self.set_alarm(group.id, at);
@@ -210,6 +213,7 @@ impl Groups {
             events: 0,
             empty: None,
             due: None,
+            told: 0,
             contended: 0,
             sitting: VecDeque::new(),
         });
@@ -248,6 +252,15 @@ pub(crate) struct Place {
     owner: Option<String>,
     /// Got up and has not looked yet.
     ticket: Option<Cause>,
+    /// A look is under way whose answer nobody has drawn conclusions from.
+    looking: bool,
+}
+
+/// What had happened in a group when a look began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    events: u64,
+    told: u64,
 }
 
 impl Place {
@@ -257,9 +270,20 @@ impl Place {
         f(group, &self.room)
     }
 
-    /// The count to note before a look.
-    pub(crate) fn events(&self) -> u64 {
-        self.with(|group, _| group.events)
+    /// What has happened so far, to note before a look.
+    pub(crate) fn seen(&self) -> Seen {
+        self.with(|group, _| Seen { events: group.events, told: group.told })
+    }
+
+    /// A look begins. Until [`Place::conclude`] somebody else will have to look if this one leaves.
+    pub(crate) fn look(&mut self) {
+        self.looking = true;
+    }
+
+    /// The look was answered. Why this one had got up, if it had.
+    pub(crate) fn conclude(&mut self) -> Option<Cause> {
+        self.looking = false;
+        self.ticket.take()
     }
 
     /// Whether a look found nothing and nothing happened since.
@@ -267,23 +291,19 @@ impl Place {
         self.with(|group, _| group.empty == Some(group.events))
     }
 
-    /// Why this one got up, if it has not looked since. From now on it has.
-    pub(crate) fn take_ticket(&mut self) -> Option<Cause> {
-        self.ticket.take()
-    }
-
-    /// After a look begun at the count `seen` there is nothing left to take. `due`: when to look again. `contended`:
+    /// After a look before which `seen` had happened there is nothing left to take. `due`: when to look again. `contended`:
     /// something is there, but others were taking it; when that is over is not known, so look again soon, and less soon
     /// every time. `settled`: nothing is ready that another of the group could take.
-    pub(crate) fn found_no_more(&self, seen: u64, due: Option<Instant>, contended: bool, settled: bool) {
+    pub(crate) fn found_no_more(&self, seen: Seen, due: Option<Instant>, contended: bool, settled: bool) {
         self.with(|group, room| {
             group.contended = if contended { group.contended + 1 } else { 0 };
             let soon = contended.then(|| Instant::now() + CONTENDED * (1 << group.contended.min(8)));
             let due = [due, soon].into_iter().flatten().min();
             // What the database says replaces what was known before the look, unless something happened meanwhile.
-            let due = if group.events == seen { due } else { [group.due, due].into_iter().flatten().min() };
-            if settled && group.events == seen {
-                group.empty = Some(seen);
+            let same = Seen { events: group.events, told: group.told } == seen;
+            let due = if same { due } else { [group.due, due].into_iter().flatten().min() };
+            if settled && group.events == seen.events {
+                group.empty = Some(seen.events);
             }
             if group.due != due {
                 group.due = due;
@@ -306,11 +326,11 @@ impl Place {
     }
 
     /// Sit down unless something happened since `seen`, and wait for a reason to look, no longer than `until`.
-    pub(crate) async fn sit(&mut self, seen: u64, until: Instant) -> Sat {
+    pub(crate) async fn sit(&mut self, seen: Seen, until: Instant) -> Sat {
         let waiter =
             Arc::new(Waiter { owner: self.owner.clone(), woken: OnceLock::new(), up: Notify::new() });
         let sitting = self.with(|group, _| {
-            let sits = group.events == seen;
+            let sits = group.events == seen.events;
             if sits {
                 group.sitting.push_back(Arc::clone(&waiter));
             }
@@ -331,11 +351,12 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let ticket = self.ticket.take();
+        // What a look took whose answer nobody saw comes free when its lease ends, and only a look tells when.
+        let ticket = self.ticket.take().or(self.looking.then_some(Cause::Recheck));
         let forsaken = self.with(|group, room| {
             group.fetches -= 1;
             let cause = ticket?;
-            // It got up and leaves without having looked: the next one must.
+            // It leaves without having looked: the next one must.
             if group.one_up(cause, &room.counters) {
                 return None;
             }

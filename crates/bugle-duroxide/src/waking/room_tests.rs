@@ -31,9 +31,9 @@ impl Fixture {
         let mut place = self.room.enter(want, owner);
         let before = self.room.waiting();
         let sitting = tokio::spawn(async move {
-            let seen = place.events();
+            let seen = place.seen();
             place.sit(seen, Instant::now() + 3600 * S).await;
-            place.take_ticket()
+            place.conclude()
         });
         while self.room.waiting() == before {
             tokio::task::yield_now().await;
@@ -65,7 +65,7 @@ async fn one_gets_up_for_one_thing_to_do() {
 async fn an_event_between_looking_and_sitting_down_is_not_missed() {
     let f = fixture();
     let mut place = f.room.enter(TURNS, None);
-    let seen = place.events();
+    let seen = place.seen();
     assert_eq!(f.room.wake(Work::Turn, 1, Cause::Remote), 0);
     place.found_no_more(seen, None, false, true);
     assert!(!place.is_known_empty());
@@ -76,7 +76,7 @@ async fn an_event_between_looking_and_sitting_down_is_not_missed() {
 async fn what_was_found_empty_stays_so_for_the_whole_group_until_something_happens() {
     let f = fixture();
     let (one, two) = (f.room.enter(TURNS, None), f.room.enter(TURNS, None));
-    one.found_no_more(one.events(), None, false, true);
+    one.found_no_more(one.seen(), None, false, true);
     assert!(two.is_known_empty());
     f.room.wake(PLAIN, 1, Cause::Local);
     assert!(two.is_known_empty(), "not its concern");
@@ -88,7 +88,7 @@ async fn what_was_found_empty_stays_so_for_the_whole_group_until_something_happe
 async fn whoever_leaves_without_a_look_is_replaced() {
     let f = fixture();
     let mut leaver = f.room.enter(TURNS, None);
-    let seen = leaver.events();
+    let seen = leaver.seen();
     // Woken while it sits, dropped before it runs.
     let mut sitting = Box::pin(async { leaver.sit(seen, Instant::now() + 3600 * S).await });
     assert!(futures_poll(&mut sitting).await.is_none());
@@ -104,15 +104,15 @@ async fn whoever_leaves_without_a_look_is_replaced() {
 async fn with_nobody_to_replace_it_the_others_are_told() {
     let f = fixture();
     let mut leaver = f.room.enter(TURNS, None);
-    let seen = leaver.events();
+    let seen = leaver.seen();
     let mut sitting = Box::pin(async { leaver.sit(seen, Instant::now() + 3600 * S).await });
     assert!(futures_poll(&mut sitting).await.is_none());
     f.room.wake(Work::Turn, 1, Cause::Local);
     drop(sitting);
-    let seen = leaver.events();
+    let seen = leaver.seen();
     drop(leaver);
     assert_eq!(f.forsaken.load(Ordering::Relaxed), 1);
-    assert_ne!(f.room.enter(TURNS, None).events(), seen, "and the next fetch here looks");
+    assert_ne!(f.room.enter(TURNS, None).seen(), seen, "and the next fetch here looks");
 }
 
 #[tokio::test(start_paused = true)]
@@ -134,10 +134,38 @@ async fn an_earlier_instant_replaces_a_later_one_and_a_look_tells_the_next() {
     assert_eq!(begun.elapsed().as_secs(), 5);
     // The look after it finds nothing and learns of the later one from the database.
     let mut place = f.room.enter(TURNS, None);
-    let seen = place.events();
+    let seen = place.seen();
     place.found_no_more(seen, Some(begun + 60 * S), false, true);
     assert_eq!(place.sit(seen, begun + 3600 * S).await, Sat::Woken);
     assert_eq!(begun.elapsed().as_secs(), 60);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instant_told_during_a_look_that_could_not_know_it_is_kept() {
+    let f = fixture();
+    let begun = Instant::now();
+    let place = f.room.enter(TURNS, None);
+    let seen = place.seen();
+    f.room.expect(Queue::Orchestrations, begun + 5 * S);
+    place.found_no_more(seen, None, false, true);
+    assert_eq!(f.room.alarms.due().await.len(), 1);
+    assert_eq!(begun.elapsed().as_secs(), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fetch_dropped_in_the_middle_of_a_look_makes_another_look() {
+    let f = fixture();
+    let sitter = f.sitter(TURNS, None).await;
+    let mut place = f.room.enter(TURNS, None);
+    place.look();
+    drop(place);
+    assert_eq!(sitter.await.unwrap(), Some(Cause::Recheck));
+    let mut place = f.room.enter(TURNS, None);
+    place.found_no_more(place.seen(), None, false, true);
+    place.look();
+    assert!(place.is_known_empty());
+    drop(place);
+    assert!(!f.room.enter(TURNS, None).is_known_empty(), "or the next fetch that comes");
 }
 
 #[tokio::test(start_paused = true)]

@@ -92,3 +92,21 @@ async fn a_background_task_that_panics_is_started_again_and_nothing_is_lost() {
         assert!(fetch.await.unwrap().is_some());
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fetches_dropped_at_any_moment_lose_nothing() {
+    let nodes = pair().await;
+    for round in 0..20_u32 {
+        nodes.a.enqueue_for_orchestrator(start(&format!("i{round}")), None).await.unwrap();
+        let fetching = Arc::clone(&nodes.a);
+        let dropped = tokio::spawn(async move {
+            fetching.fetch_orchestration_item(Duration::from_millis(200), PATIENCE, None).await
+        });
+        tokio::time::sleep(Duration::from_micros(100) * round).await;
+        dropped.abort();
+        let _ = dropped.await;
+        // It was taken by nobody, or by somebody who is gone: then its lease ends.
+        let turn = nodes.a.fetch_orchestration_item(LEASE, PATIENCE, None).await.unwrap();
+        assert_eq!(turn.expect("found before the patience ended").0.instance, format!("i{round}"));
+    }
+}
