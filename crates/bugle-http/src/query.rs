@@ -6,28 +6,37 @@ use std::num::IntErrorKind;
 use bugle_broker::Refused;
 use percent_encoding::percent_decode_str;
 
+/// Most parameters. No route knows half as many.
+const MOST: usize = 64;
+
 /// Parameters in the order they were sent.
 pub(crate) struct Query<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 
 impl<'a> Query<'a> {
-    /// Read the part behind the `?`.
+    /// Read the part behind the `?`. A name with two values is refused: whichever were taken, somebody meant the other.
     pub(crate) fn read(raw: Option<&'a str>) -> Result<Self, Refused> {
-        let pairs = raw.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
-        pairs
-            .map(|pair| {
-                let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-                Ok((decode(name)?, decode(value)?))
-            })
-            .collect::<Result<_, _>>()
-            .map(Self)
+        let mut query = Self(Vec::new());
+        for pair in raw.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let (name, value) = (decode(name)?, decode(value)?);
+            match query.said(&name) {
+                None if query.0.len() == MOST => {
+                    return Err(Refused::Invalid(format!("query string has more than {MOST} parameters")));
+                }
+                None => query.0.push((name, value)),
+                Some(other) if other == value => {}
+                Some(_) => return Err(Refused::Invalid(format!("{name} is given more than once"))),
+            }
+        }
+        Ok(query)
     }
 
-    /// The first value of `name`; empty counts as absent.
+    /// The value of `name`; empty counts as absent.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.said(name).filter(|value| !value.is_empty())
     }
 
-    /// The first value of `name`, even if it is empty.
+    /// The value of `name`, even if it is empty.
     fn said(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_ref())
     }
@@ -74,12 +83,27 @@ mod tests {
 
     #[test]
     fn names_match_whole_and_values_are_decoded() {
-        let query = Query::read(Some("xbatch=5&batch=7&consumerGroup=a%20b+c%2B&wait=1&empty=&batch=9&flag"))
+        let query = Query::read(Some("xbatch=5&batch=7&consumerGroup=a%20b+c%2B&wait=1&empty=&batch=7&flag"))
             .unwrap();
         assert_eq!(query.number("batch").unwrap(), Some(7));
         assert_eq!(query.text("consumerGroup"), Some("a b c+"));
         assert!(query.flag("wait") && !query.flag("flag"));
         assert_eq!(query.text("empty"), None);
+    }
+
+    #[test]
+    fn two_values_for_one_name_are_refused_by_name() {
+        for raw in ["batch=1&x=2&batch=3", "batch=&batch=3", "b%61tch=1&batch"] {
+            let error = Query::read(Some(raw)).err().unwrap().to_string();
+            assert_eq!(error, "batch is given more than once");
+        }
+    }
+
+    #[test]
+    fn parameters_are_bounded() {
+        let many = |n: usize| (0..n).map(|i| format!("p{i}=1")).collect::<Vec<_>>().join("&");
+        assert!(Query::read(Some(&many(MOST))).is_ok());
+        assert!(Query::read(Some(&many(MOST + 1))).is_err());
     }
 
     #[test]
