@@ -1,43 +1,25 @@
 //! Strings on their way to the database and back.
 //!
-//! PostgreSQL's text cannot hold U+0000, but an instance's id, a value or an output may. Such a string is stored with an
-//! escape character, U+0001, in front of a `0`; a U+0001 of the string's own is stored as itself and a `1`. All other
-//! strings are stored as they are.
+//! An instance's id, a value or an output may hold U+0000, which PostgreSQL's text cannot; such a string is stored escaped by
+//! U+0001. That is one byte, so a name in an index grows to twice its length at most.
 
 use std::borrow::Cow;
 
-const ESCAPE: char = '\u{1}';
+use bugle_pg::Escape;
+
+const ESCAPE: Escape = Escape::new('\u{1}');
 
 /// The form to store.
 pub(crate) fn stored(text: &str) -> Cow<'_, str> {
-    if !text.contains(['\0', ESCAPE]) {
-        return Cow::Borrowed(text);
-    }
-    let mut out = String::with_capacity(text.len() + 8);
-    for c in text.chars() {
-        match c {
-            '\0' => out.extend([ESCAPE, '0']),
-            ESCAPE => out.extend([ESCAPE, '1']),
-            other => out.push(other),
-        }
-    }
-    Cow::Owned(out)
+    ESCAPE.kept(text)
 }
 
 /// The string that was stored.
 pub(crate) fn original(text: String) -> String {
-    if !text.contains(ESCAPE) {
-        return text;
+    match ESCAPE.given(&text) {
+        Cow::Borrowed(_) => text,
+        Cow::Owned(given) => given,
     }
-    let mut out = String::with_capacity(text.len());
-    let mut chars = text.chars();
-    while let Some(c) = chars.next() {
-        match (c, c == ESCAPE) {
-            (_, true) => out.push(if chars.next() == Some('0') { '\0' } else { ESCAPE }),
-            (other, false) => out.push(other),
-        }
-    }
-    out
 }
 
 #[cfg(test)]

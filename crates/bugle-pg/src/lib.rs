@@ -12,6 +12,7 @@ mod listen;
 mod migrate;
 mod pool;
 mod statement;
+mod text;
 
 #[cfg(feature = "testdb")]
 pub mod testdb;
@@ -24,5 +25,6 @@ pub use listen::{Listener, channel_name};
 pub use migrate::{MigrateError, Migration, migrate};
 pub use pool::{Pool, PoolOptions};
 pub use statement::{Schema, SchemaError, Statement, Step};
+pub use text::Escape;
 pub use tokio_postgres::types::{FromSql, ToSql, Type};
 pub use tokio_postgres::{Error as RowError, Row};

@@ -1,50 +1,27 @@
 //! Rows to values and back.
 //!
-//! PostgreSQL's `text` cannot hold U+0000, but names and ids come from clients and may. Such text is kept with an escape:
-//! U+E000 followed by `0` stands for U+0000, and U+E000 twice for itself. All other text is kept as it is.
+//! Names and ids come from clients and may hold U+0000; such text is kept escaped by U+E000.
 
 use std::borrow::Cow;
 
-use bugle_pg::{FromSql, PgError, PgErrorKind, Row};
+use bugle_pg::{Escape, FromSql, PgError, PgErrorKind, Row};
 use bugle_store::{Cursor, Group, Lane, LaneCursor, LaneId, Lease, QueueId, Segment, Timestamp};
 use bytes::Bytes;
 use uuid::Uuid;
 
-const ESCAPE: char = '\u{E000}';
+const ESCAPE: Escape = Escape::new('\u{E000}');
 
 /// Columns that describe a lane, see `sql.rs`.
 pub(crate) const LANE_COLUMNS: usize = 8;
 
 /// Text as it is kept.
 pub(crate) fn to_text(text: &str) -> Cow<'_, str> {
-    if !text.contains(['\0', ESCAPE]) {
-        return Cow::Borrowed(text);
-    }
-    let mut out = String::with_capacity(text.len() + 8);
-    for c in text.chars() {
-        match c {
-            '\0' => out.extend([ESCAPE, '0']),
-            ESCAPE => out.extend([ESCAPE, ESCAPE]),
-            c => out.push(c),
-        }
-    }
-    Cow::Owned(out)
+    ESCAPE.kept(text)
 }
 
 /// Text as it was given.
 pub(crate) fn from_text(text: &str) -> Cow<'_, str> {
-    if !text.contains(ESCAPE) {
-        return Cow::Borrowed(text);
-    }
-    let mut out = String::with_capacity(text.len());
-    let mut chars = text.chars();
-    while let Some(c) = chars.next() {
-        match c {
-            ESCAPE => out.push(if chars.next() == Some('0') { '\0' } else { ESCAPE }),
-            c => out.push(c),
-        }
-    }
-    Cow::Owned(out)
+    ESCAPE.given(text)
 }
 
 /// One column of a row; an answer of another shape is an error, not a panic.
