@@ -79,10 +79,10 @@ impl Run<'_> {
         self.root.join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
     }
 
-    /// Builds the server as it is released; where the program is.
+    /// The server, built as the suite `build` does it, with overflow checks and assertions; where the program is.
     pub(crate) fn server(&self) -> Result<PathBuf> {
-        self.cargo(&["build", "--release", "--package", "bugle"])?;
-        Ok(self.target().join("release/bugle"))
+        build(self)?;
+        Ok(self.target().join("debug/bugle"))
     }
 
     /// Runs `suite` on every engine, and on the next even if it fails on one: both answers are wanted.
