@@ -187,7 +187,9 @@ impl Broker {
     /// Push messages; one outcome per item, in order.
     pub async fn push(&self, items: Vec<PushItem>) -> Result<Vec<Pushed>, Refused> {
         let queue = logged(|| items.iter().map(|item| item.queue.clone()).find(|queue| !is_system(queue)));
+        let begun = Instant::now();
         let answer = self.0.push(items).await;
+        self.0.meters.push.took.record(begun.elapsed());
         self.0.meters.push.count(&answer, |pushed| pushed.iter().filter(|p| !p.duplicate).count());
         self.0.meters.stir();
         if let (Some(queue), Ok(pushed)) = (queue, &answer) {
@@ -222,7 +224,9 @@ impl Broker {
 
     /// Acknowledge messages; one outcome per item, in order.
     pub async fn ack(&self, items: Vec<AckItem>) -> Result<Vec<Acked>, Refused> {
+        let begun = Instant::now();
         let answer = self.0.ack(items).await;
+        self.0.meters.ack.took.record(begun.elapsed());
         self.0.meters.ack.count(&answer, |acked| {
             let taken = acked.iter().filter(|a| a.success).count();
             if taken < acked.len() {
@@ -245,7 +249,9 @@ impl Broker {
         operations: Vec<Operation>,
         required: Vec<LeaseToken>,
     ) -> Result<Transacted, Refused> {
+        let begun = Instant::now();
         let answer = self.0.transact(operations, required).await;
+        self.0.meters.transact.took.record(begun.elapsed());
         self.0.meters.transact.count(&answer, |done| if done.success { done.results.len() } else { 0 });
         self.0.meters.stir();
         answer

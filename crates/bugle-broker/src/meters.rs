@@ -86,6 +86,8 @@ pub(crate) struct Verb {
     pub(crate) requests: Count,
     pub(crate) messages: Count,
     pub(crate) refused: Count,
+    /// How long requests took, for verbs that do not wait for messages.
+    pub(crate) took: Histogram,
 }
 
 /// All counters of a broker.
@@ -202,6 +204,7 @@ impl Verb {
             messages: self.messages.get(),
             refused: self.refused.get(),
             queued,
+            took: self.took.read(),
         }
     }
 }

@@ -57,6 +57,7 @@ impl Inner {
             pop: meters.pop.read(self.pops().queued()),
             ack: meters.ack.read(self.settles().queued()),
             transact: meters.transact.read(0),
+            acks_rejected: meters.ack_failed.get(),
             dead_lettered: meters.dead_lettered.get(),
             redriven: meters.redriven.get(),
             switches: self.board.now(),

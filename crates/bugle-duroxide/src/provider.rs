@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use bugle_pg::{Pool, channel_name, migrate};
+use bugle_pg::{Pool, channel_name, migrate, presence};
 use bugle_wake::{Bell, BellOptions, Carrier, NotifyOptions};
 use duroxide::providers::{
     DispatcherCapabilityFilter, ExecutionMetadata, OrchestrationItem, Provider, ProviderAdmin, ProviderError,
@@ -60,7 +60,9 @@ impl PostgresProvider {
     /// Connect, bring the schema up to date, and begin to listen. Must be called inside a tokio runtime.
     pub async fn connect(options: Options) -> Result<Self, ConnectError> {
         let (schema, config) = (options.schema_name()?, options.config()?);
-        let pool = Pool::new(config, options.pool()?);
+        let mut pool_options = options.pool()?;
+        pool_options.application_name = presence(&pool_options.application_name, &schema, MIGRATIONS);
+        let pool = Pool::new(config, pool_options);
         migrate(&pool, &schema, MIGRATIONS).await?;
         let channel = channel_name(&format!("duroxide:{}", schema.name()));
         let db = Arc::new(Db::new(pool, &schema, channel));

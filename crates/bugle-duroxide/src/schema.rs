@@ -1,6 +1,6 @@
 //! The tables and functions in the database, and how they come there.
 
-use bugle_pg::Migration;
+use bugle_pg::{Change, Effect, Migration};
 
 /// Every function as it is now, one file each. A migration that changes one creates it anew from the same file.
 macro_rules! functions {
@@ -43,8 +43,12 @@ functions![
 ];
 
 /// The history of the schema.
-pub(crate) const MIGRATIONS: &[Migration] =
-    &[Migration { version: 1, name: "tables and functions", sql: CREATE }];
+pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
+    version: 1,
+    name: "tables and functions",
+    effect: Effect::Breaking,
+    change: Change::Whole(CREATE),
+}];
 
 #[cfg(test)]
 mod tests {

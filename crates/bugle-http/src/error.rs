@@ -14,6 +14,8 @@ use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, StatusCode};
 use serde::Serialize;
 
+use crate::refusals;
+
 /// Suggested pause while the store is away.
 const STORE_RETRY: Duration = Duration::from_secs(1);
 
@@ -69,6 +71,7 @@ impl From<Unreadable> for Failure {
 
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
+        refusals::count(self.status);
         let mut response = json(self.status, &ErrorBody { error: &self.error, code: self.code });
         if let Some(pause) = self.retry_after {
             // Whole seconds, rounded up: 0 would mean "at once".

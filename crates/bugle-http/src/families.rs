@@ -8,6 +8,7 @@ use bugle_wake::HearingState;
 use crate::exposition::Page;
 use crate::hearing::{HEARINGS, dropped, healthy_peers, hearing};
 use crate::process::Process;
+use crate::refusals;
 
 /// Queues with series of their own. What a scraper keeps must have a bound, and queues are made by clients.
 const MAX_QUEUES: usize = 1000;
@@ -45,10 +46,10 @@ fn server(page: &mut Page, reading: &Reading, process: Option<Process>) {
 
 fn verbs(page: &mut Page, reading: &Reading) {
     let verbs = [
-        ("push", reading.push),
-        ("pop", reading.pop),
-        ("ack", reading.ack),
-        ("transaction", reading.transact),
+        ("push", &reading.push),
+        ("pop", &reading.pop),
+        ("ack", &reading.ack),
+        ("transaction", &reading.transact),
     ];
     let mut family = page.counter("bugle_requests", "Requests.");
     verbs.iter().for_each(|(verb, v)| family.sample(&[("verb", verb)], v.requests));
@@ -58,6 +59,16 @@ fn verbs(page: &mut Page, reading: &Reading) {
     verbs.iter().for_each(|(verb, v)| family.sample(&[("verb", verb)], v.refused));
     let mut family = page.gauge("bugle_queued", "Items that wait for a store call.");
     verbs.iter().for_each(|(verb, v)| family.sample(&[("verb", verb)], v.queued));
+    page.histogram("bugle_push_seconds", "How long pushes took.", &reading.push.took);
+    page.histogram("bugle_ack_seconds", "How long acknowledgements took.", &reading.ack.took);
+    page.histogram("bugle_transaction_seconds", "How long transactions took.", &reading.transact.took);
+    page.counter(
+        "bugle_acks_rejected",
+        "Acknowledgements refused one by one: most often their lease had ended, and somebody else has the messages.",
+    )
+    .only(reading.acks_rejected);
+    let mut family = page.counter("bugle_http_errors", "Answers that were errors, by status.");
+    refusals::read().for_each(|(status, count)| family.sample(&[("status", &status)], count));
     page.counter("bugle_dead_lettered", "Messages that became dead letters here.")
         .only(reading.dead_lettered);
     page.counter("bugle_redriven", "Dead letters that this server sent back to a queue.")

@@ -9,6 +9,8 @@ mod accept;
 mod app;
 mod body;
 mod convert;
+mod refusals;
+
 mod error;
 mod exposition;
 mod hearing;

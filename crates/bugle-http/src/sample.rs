@@ -16,6 +16,7 @@ pub(crate) fn reading() -> Reading {
         messages: from + 1,
         refused: from + 2,
         queued: from as usize + 3,
+        took: HistogramReading { buckets: vec![(0.1, from)], count: from + 1, sum: from as f64 + 0.5 },
     };
     Reading {
         uptime: Duration::from_millis(2500),
@@ -23,6 +24,7 @@ pub(crate) fn reading() -> Reading {
         pop: verb(20),
         ack: verb(30),
         transact: verb(40),
+        acks_rejected: 45,
         dead_lettered: 46,
         redriven: 47,
         switches: Switches { push_maintenance: true, pop_maintenance: false },

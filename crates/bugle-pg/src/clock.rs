@@ -68,6 +68,8 @@ impl Clock {
         // Bounds that contradict each other mean that the database's clock was set, or another host answers now.
         let jumped = aged_low.is_some_and(|l| l > high) || aged_high.is_some_and(|h| h < low);
         if jumped {
+            let by_ms = state.low.map_or(0, |(offset, _)| (low - offset) / 1000);
+            tracing::warn!(by_ms, "the database's clock was set, or another database answers");
             (state.latest, state.earliest) = (0, 0);
         }
         if jumped || aged_low.is_none_or(|l| low > l) {

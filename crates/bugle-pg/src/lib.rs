@@ -22,7 +22,7 @@ pub use config::{Config, ConfigError, SslMode};
 pub use conn::{Begin, Conn};
 pub use error::{PgError, PgErrorKind};
 pub use listen::{Listener, channel_name};
-pub use migrate::{MigrateError, Migration, migrate};
+pub use migrate::{Change, Effect, MigrateError, Migration, Plan, migrate, plan, presence};
 pub use pool::{Pool, PoolOptions};
 pub use statement::{Schema, SchemaError, Statement, Step};
 pub use text::Escape;

@@ -1,17 +1,28 @@
-//! Forward-only migrations of tables, safe when several servers start at once.
+//! Forward-only migrations of tables while servers of the version before go on working.
 //!
-//! The lock is a table lock on the list of applied migrations: it needs no advisory locks and is released by the server
-//! if a migrating process dies. Everything is applied in one transaction, so a server sees all of it or nothing.
+//! Every migration says whether programs that do not know it can go on ([`Effect`]), and the list in the schema keeps the
+//! lowest version a program must know. So a program can tell whether it may work with a schema that is newer than itself.
+//! `docs/decisions/0011-migrations.md` says why it is done so.
 
-use tokio_postgres::types::Type;
+mod plan;
+mod presence;
+mod runner;
 
-use crate::conn::{Begin, Conn};
+pub use plan::{Plan, plan};
+pub use presence::presence;
+
 use crate::error::PgError;
 use crate::pool::Pool;
-use crate::statement::{Schema, Statement, Step};
+use crate::statement::Schema;
 
-/// Servers that create the schema at the same moment disturb each other; the loser looks again this often.
-const ATTEMPTS: u32 = 10;
+/// What a migration means for programs that know only the versions before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// They go on working: it adds what they neither read nor have to write.
+    Expand,
+    /// They cannot go on: it is applied only when none of them is connected.
+    Breaking,
+}
 
 /// One step of a schema's history. Never changed once released.
 #[derive(Clone, Copy, Debug)]
@@ -20,8 +31,20 @@ pub struct Migration {
     pub version: i32,
     /// For people.
     pub name: &'static str,
-    /// Statements; `{schema}` is replaced.
-    pub sql: &'static str,
+    /// What it means for older programs.
+    pub effect: Effect,
+    /// What it does.
+    pub change: Change,
+}
+
+/// Statements; `{schema}` in them is replaced.
+#[derive(Clone, Copy, Debug)]
+pub enum Change {
+    /// One transaction. It holds locks that traffic waits for, so it is short.
+    Whole(&'static str),
+    /// What PostgreSQL runs outside of transactions only (`CREATE INDEX CONCURRENTLY`), each statement by itself. If one
+    /// fails, all are run again from the first at the next attempt: they must allow that.
+    Online(&'static [&'static str]),
 }
 
 /// Why a schema could not be brought up to date.
@@ -37,124 +60,53 @@ pub enum MigrateError {
     },
     /// A newer program has been here.
     #[error(
-        "schema {schema} is at version {found}, this program knows only up to {known}: use a newer program"
+        "schema {schema} is at version {found} and can be used by programs that know at least version {needs}; this program \
+         knows only up to {known}: use a newer program"
     )]
     Newer {
         /// The schema.
         schema: String,
         /// Version in the database.
         found: i32,
+        /// Version that a program must know.
+        needs: i32,
         /// Latest version known.
         known: i32,
     },
+    /// Older programs are connected that could not go on.
+    #[error(
+        "schema {schema}: migration {version} ({name}) ends the work of programs that do not know it, and {connections} \
+         connections of such programs are open (process {process} of the database and others): stop these programs, then try \
+         again"
+    )]
+    InUse {
+        /// The schema.
+        schema: String,
+        /// The migration.
+        version: i32,
+        /// Its name.
+        name: &'static str,
+        /// Connections of older programs.
+        connections: i64,
+        /// One of them, as the database lists it.
+        process: i32,
+    },
+    /// Somebody holds a lock for too long.
+    #[error(
+        "migrating schema {schema}: a lock on its tables was not to be had in {attempts} attempts; look for long transactions \
+         in pg_stat_activity: {error}"
+    )]
+    Locked {
+        /// The schema.
+        schema: String,
+        /// How often it was tried.
+        attempts: u32,
+        /// What the database said last.
+        error: PgError,
+    },
 }
 
-/// Bring `schema` to the latest of `migrations`; answers the number applied.
+/// Bring `schema` to the latest of `migrations`; answers the number applied. A newer schema that allows it is left as it is.
 pub async fn migrate(pool: &Pool, schema: &Schema, migrations: &[Migration]) -> Result<usize, MigrateError> {
-    let runner = Runner::new(schema, migrations);
-    let mut attempt = 0;
-    loop {
-        attempt += 1;
-        match runner.run(pool).await {
-            Err(MigrateError::Database { error, .. }) if attempt < ATTEMPTS && disturbed(&error) => {
-                tracing::debug!(%error, attempt, "another server is migrating too; looking again");
-                tokio::time::sleep(std::time::Duration::from_millis(20) * attempt).await;
-            }
-            other => return other,
-        }
-    }
-}
-
-/// `CREATE … IF NOT EXISTS` is not safe against itself: these are what the loser of such a race gets.
-fn disturbed(error: &PgError) -> bool {
-    let racing = ["23505", "42P06", "42P07", "42710", "XX000"];
-    error.is_retryable() || error.code().is_some_and(|c| racing.contains(&c.code()))
-}
-
-struct Runner<'a> {
-    schema: &'a Schema,
-    migrations: &'a [Migration],
-    exists: Statement,
-    version: Statement,
-    lock: Statement,
-    record: Statement,
-}
-
-impl<'a> Runner<'a> {
-    fn new(schema: &'a Schema, migrations: &'a [Migration]) -> Self {
-        const NAME: &[Type] = &[Type::TEXT];
-        const RECORD: &[Type] = &[Type::INT4, Type::TEXT];
-        let exists = "SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1),
-            EXISTS (SELECT FROM pg_catalog.pg_tables WHERE schemaname = $1 AND tablename = 'migrations')";
-        let make = |sql, types| Statement::new(schema, sql, types);
-        Self {
-            schema,
-            migrations,
-            exists: make(exists, NAME),
-            version: make("SELECT coalesce(max(version), 0) FROM {schema}.migrations", &[]),
-            lock: make("LOCK TABLE {schema}.migrations IN ACCESS EXCLUSIVE MODE", &[]),
-            record: make("INSERT INTO {schema}.migrations (version, name) VALUES ($1, $2)", RECORD),
-        }
-    }
-
-    fn failed(&self, error: PgError) -> MigrateError {
-        MigrateError::Database { schema: self.schema.to_string(), error }
-    }
-
-    async fn run(&self, pool: &Pool) -> Result<usize, MigrateError> {
-        let mut conn = pool.get().await.map_err(|e| self.failed(e))?;
-        self.prepare(&mut conn).await.map_err(|e| self.failed(e))?;
-        let rows = conn.query(&self.version, &[]).await.map_err(|e| self.failed(e))?;
-        if self.pending(first(&rows))?.is_empty() {
-            return Ok(0);
-        }
-        let locked = [Step::new(&self.lock, &[])];
-        conn.begin(Begin::Unlimited, &locked).await.map_err(|e| self.failed(e))?;
-        // Only now is the answer final: another server may have migrated while this one waited.
-        let rows = conn.query(&self.version, &[]).await.map_err(|e| self.failed(e))?;
-        let pending = self.pending(first(&rows))?;
-        for migration in pending {
-            self.apply(&mut conn, migration).await.map_err(|e| self.failed(e))?;
-        }
-        conn.commit(&[]).await.map_err(|e| self.failed(e))?;
-        Ok(pending.len())
-    }
-
-    /// Make the schema and the list. Looks first: a role that may not create schemas can use one made for it.
-    async fn prepare(&self, conn: &mut Conn) -> Result<(), PgError> {
-        let rows = conn.query(&self.exists, &[&self.schema.name()]).await?;
-        let (schema, list) = match rows.first() {
-            Some(row) => (row.try_get(0)?, row.try_get(1)?),
-            None => (false, false),
-        };
-        if !schema {
-            conn.execute_batch(&self.schema.fill("CREATE SCHEMA IF NOT EXISTS {schema}")).await?;
-        }
-        if !list {
-            let sql = "CREATE TABLE IF NOT EXISTS {schema}.migrations (
-                version int PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())";
-            conn.execute_batch(&self.schema.fill(sql)).await?;
-        }
-        Ok(())
-    }
-
-    fn pending(&self, found: i32) -> Result<&'a [Migration], MigrateError> {
-        let known = self.migrations.last().map_or(0, |m| m.version);
-        if found > known {
-            return Err(MigrateError::Newer { schema: self.schema.to_string(), found, known });
-        }
-        let done = self.migrations.iter().take_while(|m| m.version <= found).count();
-        Ok(&self.migrations[done..])
-    }
-
-    async fn apply(&self, conn: &mut Conn, migration: &Migration) -> Result<(), PgError> {
-        tracing::info!(version = migration.version, name = migration.name, "migrating");
-        conn.execute_batch(&self.schema.fill(migration.sql)).await?;
-        conn.query(&self.record, &[&migration.version, &migration.name]).await?;
-        Ok(())
-    }
-}
-
-fn first(rows: &[tokio_postgres::Row]) -> i32 {
-    rows.first().and_then(|row| row.try_get(0).ok()).unwrap_or(0)
+    runner::Runner::new(pool, schema, migrations).run().await
 }

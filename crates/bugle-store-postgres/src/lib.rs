@@ -19,6 +19,7 @@ mod internals;
 mod kept;
 mod lane;
 mod load;
+mod migrations;
 mod options;
 mod probe;
 mod queue;
@@ -36,5 +37,6 @@ mod tally;
 mod trace;
 mod uncount;
 
+pub use migrations::{Pending, Upgrade};
 pub use options::{Extras, OpenError, PostgresOptions};
 pub use store::PostgresStore;

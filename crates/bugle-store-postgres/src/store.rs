@@ -5,27 +5,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bugle_pg::{Conn, Migration, PgError, Pool, Schema, Step, migrate};
+use bugle_pg::{Conn, PgError, Pool, Schema, Step, migrate, presence};
 use bugle_store::{LaneId, Now, Timestamp, Unavailable};
 use uuid::Uuid;
 
 use crate::kept::Counting;
+use crate::migrations::migrations;
 use crate::options::{OpenError, PostgresOptions};
 use crate::row::{get, unexpected};
 use crate::sql::Sql;
 use crate::survey::notify_channel;
-
-const MIGRATIONS: &[Migration] = &[
-    Migration { version: 1, name: "tables", sql: include_str!("../sql/migrations/0001_tables.sql") },
-    Migration { version: 2, name: "survey", sql: include_str!("../sql/migrations/0002_survey.sql") },
-    Migration { version: 3, name: "tallies", sql: include_str!("../sql/migrations/0003_tallies.sql") },
-    Migration { version: 4, name: "switches", sql: include_str!("../sql/migrations/0004_switches.sql") },
-    Migration {
-        version: 5,
-        name: "tally versions",
-        sql: include_str!("../sql/migrations/0005_tally_versions.sql"),
-    },
-];
 
 /// Ask for the database's time when nothing was heard of it for so long.
 const CLOCK_STALE: Duration = Duration::from_secs(30);
@@ -70,8 +59,10 @@ impl PostgresStore {
         let sql = Arc::new(Sql::new(&schema, options.extras));
         let mut pool_options = options.pool;
         pool_options.settings.extend_from_slice(PLANNING);
+        let migrations = migrations();
+        pool_options.application_name = presence(&pool_options.application_name, &schema, &migrations);
         let pool = Pool::new(config, pool_options);
-        migrate(&pool, &schema, MIGRATIONS).await?;
+        migrate(&pool, &schema, &migrations).await?;
         let mut conn = pool.get().await?;
         let (buckets, encoding) = meta(&mut conn, &sql, options.buckets).await?;
         if encoding != "UTF8" {

@@ -63,7 +63,7 @@ async fn lost_connections_are_replaced_without_the_caller_noticing() {
     let store = PostgresStore::open(options).await.expect("opened");
     let config = Config::parse(&testdb::server().await).expect("an address");
     let pool = Pool::new(config, PoolOptions::default());
-    let sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1";
+    let sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE starts_with(application_name, $1 || '/')";
     let kill = Statement::new(&Schema::new(&name).expect("a name"), sql, NAME);
     let killed = pool.get().await.expect("connect").query(&kill, &[&name]).await.expect("kill");
     assert!(!killed.is_empty());

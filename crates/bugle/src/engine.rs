@@ -9,10 +9,10 @@ use bugle_pg::{Config, PoolOptions};
 use bugle_spool::{FileSpool, SpoolOptions};
 use bugle_store::{Engine, Spool};
 use bugle_store_embedded::{EmbeddedOptions, EmbeddedStore};
-use bugle_store_postgres::{PostgresOptions, PostgresStore};
+use bugle_store_postgres::{PostgresOptions, PostgresStore, Upgrade};
 use bugle_wake::{Carrier, NotifyOptions, UdpOptions};
 
-use crate::settings::{StoreSettings, WakingSettings};
+use crate::settings::{PostgresSettings, StoreSettings, WakingSettings};
 
 /// Open the engine that the settings name.
 pub(crate) async fn open(
@@ -27,19 +27,25 @@ pub(crate) async fn open(
             let store = opening.await.context("opening")??;
             Ok((store, Vec::new()))
         }
-        StoreSettings::Postgres { address, schema, buckets, pooler, connections: (min, max) } => {
-            let pool = PoolOptions { min: *min, max: *max, pooled: *pooler, ..PoolOptions::default() };
-            let options = PostgresOptions {
-                pool,
-                schema: schema.clone(),
-                buckets: *buckets,
-                ..PostgresOptions::new(address)
-            };
-            let store = PostgresStore::open(options).await?;
-            let carriers = carriers(&store, address, waking)?;
+        StoreSettings::Postgres(postgres) => {
+            let store = PostgresStore::open(options(postgres)).await?;
+            let carriers = carriers(&store, &postgres.address, waking)?;
             Ok((store, carriers))
         }
     }
+}
+
+/// How to open the engine on PostgreSQL.
+fn options(settings: &PostgresSettings) -> PostgresOptions {
+    let (min, max) = settings.connections;
+    let pool = PoolOptions { min, max, pooled: settings.pooler, ..PoolOptions::default() };
+    let (schema, buckets) = (settings.schema.clone(), settings.buckets);
+    PostgresOptions { pool, schema, buckets, ..PostgresOptions::new(&settings.address) }
+}
+
+/// Look at the tables in PostgreSQL and at what is to be done to them.
+pub(crate) async fn upgrade(settings: &PostgresSettings) -> Result<Upgrade> {
+    Ok(Upgrade::look(options(settings)).await?)
 }
 
 /// Open the spool, if there is one already; otherwise it is made when it is needed.

@@ -5,6 +5,7 @@
 mod allocator;
 mod engine;
 mod logs;
+mod migrate;
 mod reload;
 mod serve;
 mod settings;
@@ -13,6 +14,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use migrate::MigrateArgs;
 use settings::ServeArgs;
 
 /// Bugle: a partitioned message queue in one binary.
@@ -40,12 +42,20 @@ enum Command {
     /// (--config); the first of these wins. Durations read like 500ms, 30s, 5m, 12h, 7d; sizes like 64MiB or 65536;
     /// ranges like 2,8. Secrets can also be read from files (the *-file settings).
     Serve(Box<ServeArgs>),
+    /// Bring the tables in PostgreSQL up to date without starting a server
+    ///
+    /// A server does the same when it starts. Takes the settings of `bugle serve`. Servers of the version before go on
+    /// working; a migration that they could not go on with is refused while they are connected.
+    Migrate(Box<MigrateArgs>),
 }
 
 fn main() -> ExitCode {
     allocator::tune();
-    let Command::Serve(args) = Cli::parse().command;
-    match serve::run(*args) {
+    let outcome = match Cli::parse().command {
+        Command::Serve(args) => serve::run(*args),
+        Command::Migrate(args) => migrate::run(*args),
+    };
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::debug!(?error, "giving up");

@@ -21,6 +21,8 @@ pub struct Reading {
     pub ack: VerbReading,
     /// Transactions.
     pub transact: VerbReading,
+    /// Acknowledgements that were refused one by one.
+    pub acks_rejected: u64,
     /// Messages that became dead letters.
     pub dead_lettered: u64,
     /// Dead letters that went back to a queue.
@@ -60,7 +62,7 @@ pub struct SpoolReading {
 }
 
 /// One verb.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct VerbReading {
     /// Requests.
     pub requests: u64,
@@ -70,6 +72,8 @@ pub struct VerbReading {
     pub refused: u64,
     /// Items that wait for a store call now.
     pub queued: usize,
+    /// How long requests took; not counted for pops, which wait because they are told to.
+    pub took: HistogramReading,
 }
 
 /// Waiting pops.

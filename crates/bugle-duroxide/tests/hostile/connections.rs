@@ -18,7 +18,7 @@ struct Watched {
 impl Watched {
     fn new(address: &str) -> Self {
         let options = PoolOptions { application_name: "the test".to_owned(), ..PoolOptions::default() };
-        let sql = "SELECT count(*) FILTER (WHERE application_name = 'bugle-duroxide'),
+        let sql = "SELECT count(*) FILTER (WHERE application_name LIKE 'bugle-duroxide/%'),
                        count(*) FILTER (WHERE application_name = 'bugle-duroxide listen')
                    FROM pg_stat_activity";
         let schema = Schema::new("unused").unwrap();

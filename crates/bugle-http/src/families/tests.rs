@@ -41,6 +41,11 @@ fn every_number_of_a_server_is_written_in_its_place() {
             "bugle_messages_total{verb=\"pop\"} 21",
             "bugle_requests_refused_total{verb=\"ack\"} 32",
             "bugle_queued{verb=\"transaction\"} 43",
+            "bugle_push_seconds_bucket{le=\"0.1\"} 10",
+            "bugle_push_seconds_count 11",
+            "bugle_ack_seconds_sum 30.5",
+            "bugle_transaction_seconds_count 41",
+            "bugle_acks_rejected_total 45",
             "bugle_dead_lettered_total 46",
             "bugle_redriven_total 47",
             "bugle_floor_interval_seconds 0.1",
@@ -177,4 +182,21 @@ fn a_server_with_20_000_queues_is_written_in_a_few_milliseconds() {
     // The best of several: others may hold the processor. Unoptimised code may take some times longer.
     let best = (0..10).map(took).min().unwrap();
     assert!(best < Duration::from_millis(if cfg!(debug_assertions) { 50 } else { 5 }), "{best:?}");
+}
+
+#[test]
+fn answers_that_were_errors_are_counted_by_status() {
+    use axum::response::IntoResponse;
+
+    let count = |status: &str| {
+        let start = format!("bugle_http_errors_total{{status=\"{status}\"}} ");
+        let line = lines(&reading()).into_iter().find_map(|line| Some(line.strip_prefix(&start)?.to_owned()));
+        line.unwrap().parse::<u64>().unwrap()
+    };
+    // The counts are of the process, which other tests share when they are threads of it.
+    let (large, teapot) = (count("413"), count("other"));
+    for status in [http::StatusCode::PAYLOAD_TOO_LARGE, http::StatusCode::IM_A_TEAPOT] {
+        let _ = crate::error::Failure::new(status, "x").into_response();
+    }
+    assert!(count("413") > large && count("other") > teapot);
 }

@@ -54,7 +54,7 @@ fn text(app: &App, open_metrics: bool) -> Response {
 
 /// What existing clients read.
 fn summary(reading: &Reading, process: Process) -> MetricsSummary {
-    let verbs = [reading.push, reading.pop, reading.ack, reading.transact];
+    let verbs = [&reading.push, &reading.pop, &reading.ack, &reading.transact];
     let uptime = reading.uptime.as_secs_f64();
     let counted =
         |total: u64| Counted { total, rate: if uptime > 0.0 { total as f64 / uptime } else { 0.0 } };

@@ -56,7 +56,8 @@ SELECT 'activeQueries', (SELECT coalesce(json_agg(json_build_object(
     ORDER BY query_start), '[]')::text
     FROM pg_catalog.pg_stat_activity
     WHERE datname = current_database() AND usename = current_user AND state <> 'idle' AND pid <> pg_backend_pid()
-      AND application_name = current_setting('application_name'))
+      -- Servers of all versions: what they know stands behind the slash.
+      AND split_part(application_name, '/', 1) = split_part(current_setting('application_name'), '/', 1))
 UNION ALL
 SELECT 'autovacuumStatus', (SELECT coalesce(json_agg(json_build_object(
     'table', relname, 'lastVacuum', last_vacuum, 'lastAutovacuum', last_autovacuum, 'lastAutoanalyze', last_autoanalyze,

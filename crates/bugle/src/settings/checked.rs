@@ -51,25 +51,30 @@ pub(crate) enum StoreSettings {
         dir: PathBuf,
     },
     /// In a database.
-    Postgres {
-        /// Its address, with the password.
-        address: String,
-        /// Schema for the tables.
-        schema: String,
-        /// Buckets.
-        buckets: u32,
-        /// No named statements.
-        pooler: bool,
-        /// Fewest and most connections.
-        connections: (usize, usize),
-    },
+    Postgres(PostgresSettings),
+}
+
+/// A database and how to use it.
+pub(crate) struct PostgresSettings {
+    /// Its address, with the password.
+    pub(crate) address: String,
+    /// Schema for the tables.
+    pub(crate) schema: String,
+    /// Buckets.
+    pub(crate) buckets: u32,
+    /// No named statements.
+    pub(crate) pooler: bool,
+    /// Fewest and most connections.
+    pub(crate) connections: (usize, usize),
 }
 
 impl std::fmt::Debug for StoreSettings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Embedded { dir } => write!(f, "embedded in {}", dir.display()),
-            Self::Postgres { address, schema, .. } => write!(f, "{} schema {schema}", redacted(address)),
+            Self::Postgres(PostgresSettings { address, schema, .. }) => {
+                write!(f, "{} schema {schema}", redacted(address))
+            }
         }
     }
 }
@@ -79,7 +84,7 @@ impl StoreSettings {
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Embedded { .. } => "embedded",
-            Self::Postgres { .. } => "postgres",
+            Self::Postgres(_) => "postgres",
         }
     }
 }
@@ -220,19 +225,19 @@ fn store(raw: &Raw) -> Result<StoreSettings> {
     let Range(least, most) = get(raw.pg_connections, "pg-connections")?;
     let schema = get(raw.pg_schema.clone(), "pg-schema")?;
     ensure!(!schema.is_empty(), "pg-schema must not be empty");
-    Ok(StoreSettings::Postgres {
+    Ok(StoreSettings::Postgres(PostgresSettings {
         address: store.to_owned(),
         schema,
         buckets: positive(raw.pg_buckets, "pg-buckets")?,
         pooler: get(raw.pg_pooler, "pg-pooler")?,
         connections: (least, most),
-    })
+    }))
 }
 
 fn spool(raw: &Raw, store: &StoreSettings) -> Result<SpoolOptions> {
     let own = match store {
         StoreSettings::Embedded { dir } => dir.join("spool"),
-        StoreSettings::Postgres { .. } => "./bugle-spool".into(),
+        StoreSettings::Postgres(_) => "./bugle-spool".into(),
     };
     let max = positive(raw.max_spool.map(|size| size.0), "max-spool")?;
     let options = SpoolOptions::new(raw.spool_dir.clone().unwrap_or(own));

@@ -12,7 +12,7 @@ mod sources;
 mod waking;
 
 pub(crate) use auth::TlsFiles;
-pub(crate) use checked::{Settings, StoreSettings};
+pub(crate) use checked::{PostgresSettings, Settings, StoreSettings};
 pub(crate) use raw::LogFormat;
 pub(crate) use sources::{ServeArgs, Sources};
 pub(crate) use waking::WakingSettings;

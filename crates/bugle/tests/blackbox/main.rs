@@ -57,6 +57,8 @@ mod messages;
 #[cfg(test)]
 mod numbers;
 #[cfg(test)]
+mod operations;
+#[cfg(test)]
 mod outage;
 #[cfg(test)]
 mod payloads;
