@@ -157,20 +157,36 @@ async fn a_commit_that_did_not_reach_its_standby_is_no_success() {
     let insert = statement("INSERT INTO t VALUES ($1)", &[Type::INT4]);
     let cancel =
         statement("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'", &[]);
-    let cancelled = || async {
-        let rows = pool.get().await?.query(&cancel, &[]).await?;
-        if rows.is_empty() { Err(PgError::new(PgErrorKind::Conflict, "nobody waits yet")) } else { Ok(()) }
-    };
-    let steps = [Step::new(&insert, &[&1])];
-    let (outcome, ()) = tokio::join!(conn.transaction(&steps), soon(cancelled));
-    let error = outcome.expect_err("not replicated");
-    assert!(!error.not_applied() && error.to_string().contains("standby"), "{error}");
-    drop(conn);
-    // A statement that stands alone commits too.
-    let mut conn = pool.get().await.expect("connect");
-    let (outcome, ()) = tokio::join!(conn.query(&insert, &[&2]), soon(cancelled));
-    let error = outcome.expect_err("not replicated");
-    assert!(!error.not_applied() && error.to_string().contains("standby"), "{error}");
+    let canceller = tokio::spawn({
+        let pool = pool.clone();
+        async move {
+            loop {
+                pool.get().await.expect("connect").query(&cancel, &[]).await.expect("cancel");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    });
+    // The server takes a moment to know that it should wait. A statement that stands alone commits too.
+    let mut numbers = 0..;
+    for alone in [false, true] {
+        let failing = async {
+            loop {
+                let n = numbers.next().expect("enough numbers");
+                let mut conn = pool.get().await.expect("connect");
+                let outcome = if alone {
+                    conn.query(&insert, &[&n]).await.map(drop)
+                } else {
+                    conn.transaction(&[Step::new(&insert, &[&n])]).await.map(drop)
+                };
+                if let Err(error) = outcome {
+                    return error;
+                }
+            }
+        };
+        let error = tokio::time::timeout(LIMIT, failing).await.expect("in time");
+        assert!(!error.not_applied() && error.to_string().contains("standby"), "{error}");
+    }
+    canceller.abort();
 }
 
 #[tokio::test(flavor = "multi_thread")]
