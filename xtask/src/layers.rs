@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 
 /// Crates from the lowest layer up, as ARCHITECTURE.md draws them.
 const LAYERS: [&[&str]; 5] = [
-    &["bugle-wire", "bugle-store", "bugle-pg"],
+    &["bugle-wire", "bugle-store", "bugle-disk", "bugle-pg"],
     &["bugle-store-postgres", "bugle-store-embedded", "bugle-spool", "bugle-wake"],
     &["bugle-broker"],
     &["bugle-http", "bugle-client"],

@@ -13,6 +13,7 @@ mod tidy;
 
 mod bench;
 mod duroxide_import;
+mod faults;
 mod fuzz;
 mod python_client;
 mod rust_client;
@@ -28,6 +29,9 @@ cargo xtask <command>
 
   test [suite]…   install what is missing, run the suites in order, print how long each took
   bench duroxide  compare the duroxide providers; `-- --help` shows the options
+  faults [--minutes N] [--engine E] [--fault NAME]…
+                  break servers, databases, networks, clocks and disks under load and check every promise;
+                  `--help` shows the options, `--list` the faults
   fuzz [--minutes N]
                   play new random cases against the model on every engine, for so long (10)
   openapi         renew docs/openapi.json from the code
@@ -55,6 +59,7 @@ fn dispatch() -> Result<ExitCode> {
         "tidy" if rest.is_empty() => {
             Ok(if tidy::run(&root)? { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
+        "faults" => faults::run(&root, &rest),
         "fuzz" => fuzz::run(&root, &rest),
         "openapi" if rest.is_empty() => suites::openapi(&root),
         "help" | "--help" | "-h" => {

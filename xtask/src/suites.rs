@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::postgres::Postgres;
 use crate::server::Engine;
 use crate::tools::{self, Tool};
-use crate::{bench, duroxide_import, python_client, rust_client, tidy};
+use crate::{bench, duroxide_import, faults, python_client, rust_client, tidy};
 
 /// Where tests find the database.
 const DSN: &str = "BUGLE_TEST_PG";
@@ -24,7 +24,7 @@ struct Suite {
 }
 
 /// In the order of their price.
-const SUITES: [Suite; 9] = [
+const SUITES: [Suite; 10] = [
     Suite { name: "fmt", about: "sources are formatted", needs: &[], run: fmt },
     Suite { name: "tidy", about: "headers, sizes, words, paths, layers", needs: &[], run: tidy },
     Suite { name: "clippy", about: "no warning anywhere", needs: &[], run: clippy },
@@ -40,6 +40,12 @@ const SUITES: [Suite; 9] = [
         about: "examples in the documentation",
         needs: &[Tool::Postgres],
         run: doctests,
+    },
+    Suite {
+        name: "faults",
+        about: "a short round of every fault under load, checked",
+        needs: &[Tool::Postgres, Tool::Faketime],
+        run: faults::suite,
     },
     Suite {
         name: "rust-client",

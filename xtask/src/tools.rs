@@ -17,6 +17,8 @@ pub(crate) enum Tool {
     Curl,
     /// An interpreter that can make virtual environments.
     Python,
+    /// A library that gives a process another clock.
+    Faketime,
 }
 
 impl Tool {
@@ -27,6 +29,7 @@ impl Tool {
             Self::PgBouncer => on_path("pgbouncer").is_some(),
             Self::Curl => on_path("curl").is_some(),
             Self::Python => succeeds("python3", &["-c", "import ensurepip, venv"]),
+            Self::Faketime => on_path("faketime").is_some(),
         }
     }
 
@@ -38,6 +41,7 @@ impl Tool {
             Self::PgBouncer => Some("pgbouncer"),
             Self::Curl => Some("curl"),
             Self::Python => Some("python3-venv"),
+            Self::Faketime => Some("faketime"),
         }
     }
 }

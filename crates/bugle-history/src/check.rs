@@ -92,8 +92,11 @@ fn count(history: &History, report: &mut Report) {
                 report.pushed += if *outcome == Outcome::Done(()) { messages.len() as u64 } else { 0 };
                 report.count(outcome);
             }
-            Op::Transact { outcome, messages, .. } => {
-                report.pushed += if *outcome == Outcome::Done(()) { messages.len() as u64 } else { 0 };
+            Op::Transact { outcome, messages, said, .. } => {
+                if *outcome == Outcome::Done(()) {
+                    report.pushed += messages.len() as u64;
+                    report.acked += said.len() as u64;
+                }
                 report.count(outcome);
             }
             Op::Pop { outcome, .. } => {
@@ -102,7 +105,12 @@ fn count(history: &History, report: &mut Report) {
                 }
                 report.count(outcome);
             }
-            Op::Ack { outcome, .. } => report.count(outcome),
+            Op::Ack { outcome, .. } => {
+                if let Outcome::Done(acked) = outcome {
+                    report.acked += acked.iter().filter(|acked| acked.success && !acked.noop).count() as u64;
+                }
+                report.count(outcome);
+            }
             Op::Renew { outcome, .. } => report.count(outcome),
             Op::Drained { .. } => report.operations -= 1,
         }

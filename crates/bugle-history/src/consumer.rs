@@ -87,7 +87,7 @@ impl Consumer<'_> {
         let end = Instant::now() + self.load.drain_limit;
         let lease = (self.group != self.load.quick).then_some(self.load.lease);
         // Leases may have been made longer.
-        let wait = self.load.lease * 2 + AFTER;
+        let wait = self.load.lease * 2 + AFTER + self.load.settle;
         while Instant::now() < end {
             let pop = Pop { queue, group: self.group, batch: 500, partitions: 100, lease, wait };
             match self.session.pop(&pop).await {

@@ -87,8 +87,18 @@ impl Running {
         self.recorder.len()
     }
 
-    /// End the load, take out what is left, and answer what was written down. Faults should be over.
-    pub async fn finish(mut self) -> Result<History, DriveError> {
+    /// Where requests are written down; it stays readable when [`Self::finish`] fails.
+    pub fn recorder(&self) -> Recorder {
+        self.recorder.clone()
+    }
+
+    /// End the load and leave what is left. Nothing can be said then about what is lost.
+    pub async fn stop(mut self) -> Result<History, DriveError> {
+        self.end_clients().await?;
+        Ok(self.recorder.take())
+    }
+
+    async fn end_clients(&mut self) -> Result<(), DriveError> {
         self.stop.store(true, Ordering::Relaxed);
         while let Some(ended) = self.clients.join_next().await {
             match ended {
@@ -96,6 +106,12 @@ impl Running {
                 Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
             }
         }
+        Ok(())
+    }
+
+    /// End the load, take out what is left, and answer what was written down. Faults should be over.
+    pub async fn finish(mut self) -> Result<History, DriveError> {
+        self.end_clients().await?;
         let mut drains = JoinSet::new();
         for group in self.load.all_groups() {
             for queue in [&self.load.queue, &self.load.outputs] {
@@ -122,7 +138,7 @@ impl Running {
     }
 
     fn session(&self, first: usize) -> Result<Session, DriveError> {
-        Ok(Session::new(&self.load.servers, first, self.recorder.clone())?)
+        Ok(Session::new(&self.load, first, self.recorder.clone())?)
     }
 }
 

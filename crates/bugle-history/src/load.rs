@@ -25,6 +25,11 @@ pub struct Load {
     pub consumers: usize,
     /// Length of leases, in whole seconds.
     pub lease: Duration,
+    /// Longest time for one request, on top of what it asks the server to wait.
+    pub timeout: Duration,
+    /// How long after the end of the load a server may be busy with requests that nobody waits for any more. What is left is
+    /// taken out for so much longer before it counts as lost.
+    pub settle: Duration,
     /// Longest time for taking out what is left.
     pub drain_limit: Duration,
     /// What clients do is chosen by this number. What comes of it is up to the servers.
@@ -34,7 +39,11 @@ pub struct Load {
 impl Load {
     /// Moderate load on queues of its own.
     pub fn new<S: Into<String>>(servers: impl IntoIterator<Item = S>) -> Self {
-        let seed = fastrand::u64(..);
+        Self::seeded(servers, fastrand::u64(..))
+    }
+
+    /// The same, with clients that do what this number says.
+    pub fn seeded<S: Into<String>>(servers: impl IntoIterator<Item = S>, seed: u64) -> Self {
         Self {
             servers: servers.into_iter().map(Into::into).collect(),
             queue: format!("history-{seed:016x}"),
@@ -46,6 +55,8 @@ impl Load {
             quick: "quick".to_owned(),
             consumers: 2,
             lease: Duration::from_secs(1),
+            timeout: Duration::from_secs(5),
+            settle: Duration::ZERO,
             drain_limit: Duration::from_secs(60),
             seed,
         }

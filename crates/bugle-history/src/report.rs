@@ -20,6 +20,8 @@ pub enum Rule {
     AfterAck,
     /// There are no two live leases on one lane for one group.
     TwoLeases,
+    /// An acknowledgement under a lease that another one has replaced is refused.
+    StaleAck,
     /// What a transaction pushes appears if and only if its acks hold.
     Transaction,
 }
@@ -49,6 +51,8 @@ pub struct Report {
     pub pushed: u64,
     /// Messages delivered, repeated deliveries included.
     pub delivered: u64,
+    /// Messages whose acknowledgement was confirmed.
+    pub acked: u64,
     /// The first violations, in the order they were found.
     pub violations: Vec<Violation>,
     /// All of them.
@@ -73,8 +77,8 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{} operations ({} unknown, {} not done), {} messages pushed, {} delivered",
-            self.operations, self.unknown, self.not_done, self.pushed, self.delivered
+            "{} operations ({} unknown, {} not done), {} messages pushed, {} delivered, {} acknowledged",
+            self.operations, self.unknown, self.not_done, self.pushed, self.delivered, self.acked
         )?;
         for (rule, count) in &self.counts {
             writeln!(f, "{rule:?}: {count} violations")?;

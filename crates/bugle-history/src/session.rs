@@ -4,13 +4,12 @@ use std::time::Duration;
 
 use bugle_client::{Ack, Client, Error, Lease, Message, NewMessage, PushStatus, RetryPolicy};
 
+use crate::load::Load;
 use crate::record::{Acked, Delivered, Op, Outcome, Pushed, Said, Status};
 use crate::recorder::Recorder;
 
 /// Pause after a request that failed.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Longest time for one attempt.
-const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// See the module.
 pub(crate) struct Session {
@@ -45,13 +44,13 @@ impl Work {
 
 impl Session {
     /// A client that begins with the server of this number.
-    pub(crate) fn new(servers: &[String], first: usize, recorder: Recorder) -> Result<Self, Error> {
+    pub(crate) fn new(load: &Load, first: usize, recorder: Recorder) -> Result<Self, Error> {
         // Whatever is sent twice would be one request with two effects, of which one is not written down.
         let client = |url: &String| {
             let builder = Client::builder(url).retry(RetryPolicy::never());
-            builder.timeout(TIMEOUT).connect_timeout(TIMEOUT).build()
+            builder.timeout(load.timeout).connect_timeout(load.timeout).build()
         };
-        let clients = servers.iter().map(client).collect::<Result<Vec<_>, _>>()?;
+        let clients = load.servers.iter().map(client).collect::<Result<Vec<_>, _>>()?;
         if clients.is_empty() {
             return Err(Error::Setup("load needs a server".to_owned()));
         }

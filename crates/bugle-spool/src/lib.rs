@@ -7,7 +7,6 @@
 //! Modules in reading order; each uses only those above it.
 
 mod book;
-mod disk;
 mod format;
 mod recovery;
 mod shelf;
@@ -17,15 +16,14 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use bugle_disk::{Disk, OsDisk};
 use bugle_store::{Spool, SpoolAnswer, SpoolBatch, SpoolError, SpoolState, Spooled};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-pub use disk::{Disk, DiskFile};
 pub use recovery::OpenError;
 
 use book::Book;
-use disk::OsDisk;
 use shelf::Shelf;
 use writer::{Put, Writer};
 
@@ -68,7 +66,7 @@ pub(crate) struct Shared {
 impl FileSpool {
     /// Open the directory if there is one. Reads all that is in it.
     pub fn open(options: SpoolOptions) -> Result<Arc<Self>, OpenError> {
-        Self::open_on(Arc::new(OsDisk::new(options.dir.clone())), options)
+        Self::open_on(Arc::new(OsDisk::new(&options.dir)), options)
     }
 
     /// Open on another disk than the operating system's (`options.dir` is not looked at).

@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
+use bugle_disk::{Disk, DiskFile};
 use bytes::Bytes;
 
 use crate::book::Counts;
-use crate::disk::{Disk, DiskFile};
 use crate::format::{
     self, GROUP_HEADER, GroupHead, HEADER, Header, Place, SECOND_SLOT, SLOT, file_name, id_in, read_slot,
 };

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
+use bugle_disk::{Disk, DiskFile};
 use bugle_store::Spooled;
 
-use crate::disk::{Disk, DiskFile};
 use crate::format::{self, HEADER, Header, Place, SECOND_SLOT, file_name, slot};
 use crate::recovery::{position_file, read_group};
 

@@ -183,6 +183,6 @@ async fn a_lost_file_is_noticed() {
     drop(spool);
     let logs: Vec<String> =
         disk.files().into_iter().map(|f| f.0).filter(|name| name.ends_with(".log")).collect();
-    bugle_spool::Disk::remove(&disk, &logs[1]).unwrap();
+    bugle_disk::Disk::remove(&disk, &logs[1]).unwrap();
     assert!(matches!(open(&disk), Err(OpenError::Damaged { .. })));
 }

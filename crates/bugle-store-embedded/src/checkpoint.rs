@@ -7,11 +7,11 @@ use std::io;
 use std::ops::Bound;
 use std::sync::Arc;
 
+use bugle_disk::{Disk, DiskFile, read_exact};
 use bytes::BufMut;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::codec::{Fields, Malformed};
-use crate::disk::{Disk, DiskFile, read_exact};
 use crate::log::{checkpoint_name, number_in};
 use crate::op::Op;
 use crate::options::OpenError;
@@ -166,7 +166,7 @@ pub(crate) struct Loaded {
 pub(crate) fn load(disk: &dyn Disk, number: u64, state: &mut State) -> Result<Loaded, OpenError> {
     let name = checkpoint_name(number);
     let file = disk.open(&name)?;
-    let len = file.len()?;
+    let len = file.size()?;
     let damaged = |offset, what: &str| OpenError::damaged(&name, offset, what);
     let footer_at = len.checked_sub(FOOTER as u64).ok_or_else(|| damaged(0, "too short"))?;
     let mut head = [0; HEAD];

@@ -9,12 +9,12 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use bugle_disk::{Disk, write_whole};
 use bugle_store::{Offset, Timestamp};
 use bytes::BufMut;
 use parking_lot::Mutex;
 
 use crate::codec::Fields;
-use crate::disk::{Disk, write_whole};
 use crate::fingerprints::{PRINTS, Prints, find_in};
 use crate::log::{LogFile, index_name, prints_name};
 use crate::record::Frame;

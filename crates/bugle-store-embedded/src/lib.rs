@@ -10,7 +10,6 @@ mod cache;
 mod catalog;
 mod checkpoint;
 mod codec;
-mod disk;
 mod evaluate;
 mod fingerprints;
 mod index;
@@ -35,14 +34,13 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
+use bugle_disk::{Disk, OsDisk};
 use bugle_store::Unavailable;
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 
-pub use disk::{Disk, DiskFile};
 pub use options::{EmbeddedOptions, OpenError};
 
-use disk::OsDisk;
 use evaluate::Evaluation;
 use log::LogFile;
 use record::PAGE;
@@ -61,7 +59,7 @@ pub struct EmbeddedStore {
 impl EmbeddedStore {
     /// Open the directory, creating it if needed. Reads what a restart must, so it takes a while after a crash.
     pub fn open(options: EmbeddedOptions) -> Result<Arc<Self>, OpenError> {
-        let disk = Arc::new(OsDisk::new(options.dir.clone()));
+        let disk = Arc::new(OsDisk::new(&options.dir));
         Self::open_on(disk, options)
     }
 

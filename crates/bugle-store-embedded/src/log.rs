@@ -4,12 +4,12 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use bugle_disk::{Disk, DiskFile, read_exact};
 use bytes::{BufMut, Bytes};
 use parking_lot::Mutex;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::codec::Fields;
-use crate::disk::{Disk, DiskFile, read_exact};
 use crate::record::{Frame, PAGE};
 
 /// Version of everything in the directory.
@@ -62,7 +62,7 @@ impl LogFile {
         let read = file.read_at(&mut header, 0)?;
         let salt = check_header(&header[..read], id)
             .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "log header"))?;
-        let size = file.len()?;
+        let size = file.size()?;
         Ok(Self { id, salt, size, file })
     }
 
@@ -140,7 +140,7 @@ pub(crate) fn prepare(
             (name, file)
         }
     };
-    let size = file.len()?;
+    let size = file.size()?;
     let salt = fastrand::u64(..);
     file.write_at(&build_header(id, salt, size), 0)?;
     file.sync()?;

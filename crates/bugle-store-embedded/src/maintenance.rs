@@ -66,7 +66,7 @@ fn reclaim(shared: &Shared, start: ReplayStart) -> io::Result<()> {
     let mut free = Vec::new();
     for gone in &empty {
         let id = gone.file.id;
-        let reusable = gone.file.file.len()? == shared.options.file_size;
+        let reusable = gone.file.file.size()? == shared.options.file_size;
         if reusable && shared.free.len() + free.len() < shared.options.recycle {
             shared.disk.rename(&log_name(id), &free_name(id))?;
             free.push(free_name(id));

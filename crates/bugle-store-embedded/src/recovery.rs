@@ -9,10 +9,10 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use bugle_disk::{Disk, remove_if_there, write_whole};
 use bytes::Bytes;
 
 use crate::checkpoint;
-use crate::disk::{Disk, remove_if_there, write_whole};
 use crate::index::{Index, MemFile, Older, Sealed};
 use crate::log::{
     FORMAT_VERSION, FreeFiles, LogFile, free_name, index_name, log_name, number_in, prepare, prints_name,
@@ -286,7 +286,7 @@ fn collect_free(
     }
     let mut kept = Vec::new();
     for name in names {
-        if kept.len() < options.recycle && disk.open(&name)?.len()? == options.file_size {
+        if kept.len() < options.recycle && disk.open(&name)?.size()? == options.file_size {
             kept.push(name);
         } else {
             disk.remove(&name)?;

@@ -2,9 +2,9 @@
 
 use std::io;
 
+use bugle_disk::read_exact;
 use bytes::Bytes;
 
-use crate::disk::read_exact;
 use crate::log::{LogFile, log_name};
 use crate::options::OpenError;
 use crate::record::{PAGE, Place, RECORD_MAGIC, Record, RecordHeader, parse_record, record_is_valid};
@@ -22,7 +22,7 @@ pub(crate) struct Scan<'a> {
 
 impl<'a> Scan<'a> {
     pub(crate) fn new(log: &'a LogFile) -> io::Result<Self> {
-        Ok(Self { log, len: log.file.len()?, position: PAGE })
+        Ok(Self { log, len: log.file.size()?, position: PAGE })
     }
 
     /// The next record and its bytes; `None` at the first that is not valid.

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use bugle_disk::Disk;
 use bugle_store::{Timestamp, Unavailable};
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::cache::Cache;
-use crate::disk::Disk;
 use crate::index::{Entry, Index, Sealed};
 use crate::log::{FreeFiles, LogFile, prepare};
 use crate::options::EmbeddedOptions;

@@ -7,12 +7,12 @@
 use std::io;
 use std::sync::Arc;
 
+use bugle_disk::{DiskFile, read_exact};
 use bytes::BufMut;
 use parking_lot::RwLock;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::codec::Fields;
-use crate::disk::{DiskFile, read_exact};
 use crate::record::PAGE;
 
 const MAGIC: [u8; 8] = *b"BUGLETBL";
@@ -110,7 +110,7 @@ impl Table {
         let Some((entries, bloom_len)) = check_header(&header, shape, log, salt) else { return Ok(None) };
         let footer = RwLock::new(None);
         let table = Self { name: name.to_owned(), file, shape, salt, entries, bloom_len, footer };
-        if table.file.len()? != table.footer_position() + (table.footer_len() + 8) as u64 {
+        if table.file.size()? != table.footer_position() + (table.footer_len() + 8) as u64 {
             return Ok(None);
         }
         let Some(footer) = table.load()? else { return Ok(None) };

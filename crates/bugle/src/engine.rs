@@ -1,8 +1,10 @@
 //! The only place that names a storage engine, and with it the carriers that its servers tell each other by.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use bugle_disk::{Disk, OsDisk};
 use bugle_pg::{Config, PoolOptions};
 use bugle_spool::{FileSpool, SpoolOptions};
 use bugle_store::{Engine, Spool};
@@ -19,10 +21,10 @@ pub(crate) async fn open(
 ) -> Result<(Arc<dyn Engine>, Vec<Carrier>)> {
     match settings {
         StoreSettings::Embedded { dir } => {
-            let options = EmbeddedOptions::new(dir);
+            let (disk, options) = (disk(dir), EmbeddedOptions::new(dir));
             // Recovery reads files for a while; it must not hold up a thread that serves others.
-            let store =
-                tokio::task::spawn_blocking(|| EmbeddedStore::open(options)).await.context("opening")??;
+            let opening = tokio::task::spawn_blocking(|| EmbeddedStore::open_on(disk, options));
+            let store = opening.await.context("opening")??;
             Ok((store, Vec::new()))
         }
         StoreSettings::Postgres { address, schema, buckets, pooler, connections: (min, max) } => {
@@ -42,8 +44,18 @@ pub(crate) async fn open(
 
 /// Open the spool, if there is one already; otherwise it is made when it is needed.
 pub(crate) async fn open_spool(options: SpoolOptions) -> Result<Arc<dyn Spool>> {
-    let spool = tokio::task::spawn_blocking(|| FileSpool::open(options)).await.context("opening")?;
+    let disk = disk(&options.dir);
+    let opening = tokio::task::spawn_blocking(|| FileSpool::open_on(disk, options));
+    let spool = opening.await.context("opening")?;
     Ok(spool.context("spool")?)
+}
+
+/// The files in a directory. In builds with planted bugs they may fail on command.
+fn disk(dir: &Path) -> Arc<dyn Disk> {
+    let disk = Arc::new(OsDisk::new(dir));
+    #[cfg(feature = "planted-bugs")]
+    let disk = bugle_disk::PlantedDisk::around(disk);
+    disk
 }
 
 fn carriers(store: &PostgresStore, address: &str, waking: &WakingSettings) -> Result<Vec<Carrier>> {

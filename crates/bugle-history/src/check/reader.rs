@@ -28,6 +28,8 @@ pub(super) struct Certain {
 /// A lease that a client holds.
 pub(super) struct Live {
     pub(super) lease: Uuid,
+    /// It was asked for at this moment.
+    pub(super) asked: u64,
     /// The client had it from this moment on.
     pub(super) received: u64,
     /// It does not end before this time.

@@ -8,6 +8,7 @@ use Outcome::{Done, Not, Unknown};
 
 const SECOND: u64 = 1_000_000;
 const TAKEN: Acked = Acked { success: true, noop: false, dlq: false };
+const REFUSED: Acked = Acked { success: false, noop: false, dlq: false };
 
 /// A history written by hand: one request after the other, a millisecond apart, unless said otherwise.
 #[derive(Default)]
@@ -313,6 +314,30 @@ fn a_lease_ends_by_time_by_failure_and_by_its_last_message() {
     assert_eq!(start().ack(1, said(0, Status::Retry), Unknown).pop("g", 2, 0, &["a"]).broken(), []);
     let partial = Said { last: false, ..said(0, Status::Completed) };
     assert_eq!(start().ack(1, partial, Done(vec![TAKEN])).pop("g", 2, 1, &["b"]).broken(), [Rule::TwoLeases]);
+}
+
+#[test]
+fn nothing_is_taken_under_a_lease_that_another_has_replaced() {
+    let jumps = Terms { lease_slack: None };
+    let start = || {
+        let mut log = log();
+        log.push(&["a"], Done(())).pop("g", 1, 0, &["a"]).pop("g", 2, 0, &["a"]);
+        log
+    };
+    assert_eq!(start().done(1, 0).broken_on(&jumps), [Rule::StaleAck]);
+    assert_eq!(start().done(2, 0).broken_on(&jumps), []);
+    assert_eq!(start().transact(1, 0, &["x"], Done(())).broken_on(&jumps), [Rule::StaleAck]);
+    for harmless in [Done(vec![REFUSED]), Done(vec![Acked { noop: true, ..TAKEN }]), Not, Unknown] {
+        assert_eq!(start().ack(1, said(0, Status::Completed), harmless).broken_on(&jumps), []);
+    }
+    let mut overlapping = log();
+    // Nobody knows which of the two was granted first.
+    overlapping.push(&["a"], Done(())).pop("g", 1, 0, &["a"]).pop("g", 2, 0, &["a"]).overlapping();
+    assert_eq!(overlapping.done(1, 0).broken_on(&jumps), []);
+    let mut at_once = log();
+    // The ack may have been there before the other lease.
+    at_once.push(&["a"], Done(())).pop("g", 1, 0, &["a"]).pop("g", 2, 0, &["a"]).done(1, 0).overlapping();
+    assert_eq!(at_once.broken_on(&jumps), []);
 }
 
 #[test]

@@ -19,6 +19,8 @@ pub(super) struct Timeline<'a> {
     readers: HashMap<(LaneNo, GroupNo), Reader>,
     /// Who holds a lease, for renewals.
     holders: HashMap<Uuid, Vec<(LaneNo, GroupNo)>>,
+    /// Since when a client has had a lease.
+    received: HashMap<Uuid, u64>,
     given: HashSet<(MessageNo, GroupNo)>,
     /// Moment of the last delivery of a place to a group.
     last_given: HashMap<(LaneNo, GroupNo, u64), u64>,
@@ -40,6 +42,7 @@ impl<'a> Timeline<'a> {
             stored,
             readers: HashMap::new(),
             holders: HashMap::new(),
+            received: HashMap::new(),
             given: HashSet::new(),
             last_given: HashMap::new(),
             missed: HashSet::new(),
@@ -114,10 +117,11 @@ impl<'a> Timeline<'a> {
                 }
                 self.resolve(record.ended, messages, history, names);
             }
-            Op::Ack { group, said, outcome: Outcome::Done(acked), .. } => {
+            Op::Ack { group, lease, said, outcome: Outcome::Done(acked) } => {
                 let group = names.group(group);
                 for (said, _) in said.iter().zip(acked).filter(|(said, acked)| commits(said, acked)) {
                     let lane = names.lane(&said.queue, &said.partition);
+                    self.check_holder(record, *lease, lane, group, names, report);
                     self.reader(lane, group).confirm(record.ended, said.offset + 1, false);
                 }
             }
@@ -130,9 +134,14 @@ impl<'a> Timeline<'a> {
                     }
                 }
             }
-            Op::Transact { group, said, messages, outcome: Outcome::Done(()), .. } => {
+            Op::Transact { group, lease, said, messages, outcome: Outcome::Done(()) } => {
                 self.pushed(messages, names);
-                self.confirm_all(record.ended, names.group(group), said, names);
+                let group = names.group(group);
+                for said in said {
+                    let lane = names.lane(&said.queue, &said.partition);
+                    self.check_holder(record, *lease, lane, group, names, report);
+                }
+                self.confirm_all(record.ended, group, said, names);
             }
             _ => (),
         }
@@ -216,8 +225,10 @@ impl<'a> Timeline<'a> {
         let reader = self.reader(pop.lane, pop.group);
         match leased.zip(until) {
             Some(((lease, _), until)) => {
-                reader.live = Some(Live { lease, received: pop.record.ended, until, released: false });
+                let (asked, received) = (pop.record.began, pop.record.ended);
+                reader.live = Some(Live { lease, asked, received, until, released: false });
                 self.holders.entry(lease).or_default().push((pop.lane, pop.group));
+                self.received.insert(lease, received);
             }
             None => {
                 let end = range(messages).end;
@@ -250,6 +261,28 @@ impl<'a> Timeline<'a> {
             let left = live.until - record.ended_at;
             report
                 .add(Rule::TwoLeases, || format!("{place}: delivered {left} us before another's lease ends"));
+        }
+    }
+
+    /// Whether something may be done under a lease. It may not if a client had been given another for the same lane before
+    /// this was sent, and had asked for it after the first was received: then the first was over in any case.
+    fn check_holder(
+        &mut self,
+        record: &Record,
+        lease: Uuid,
+        lane: LaneNo,
+        group: GroupNo,
+        names: &Names,
+        report: &mut Report,
+    ) {
+        let received = self.received.get(&lease).copied();
+        let live = self.readers.get(&(lane, group)).and_then(|reader| reader.live.as_ref());
+        let replaced = live.filter(|live| live.lease != lease && live.received < record.began);
+        if replaced.zip(received).is_some_and(|(live, received)| received < live.asked) {
+            report.add(Rule::StaleAck, || {
+                let (lane, group) = (names.lane_name(lane), names.group_name(group));
+                format!("{lane} for {group}: taken under lease {lease}, which another had replaced")
+            });
         }
     }
 

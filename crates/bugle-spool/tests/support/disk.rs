@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-use bugle_spool::{Disk, DiskFile};
+use bugle_disk::{Disk, DiskFile};
 use fastrand::Rng;
 use parking_lot::Mutex;
 
@@ -257,6 +257,12 @@ impl Disk for MemDisk {
         let inode = world.inodes.len() - 1;
         world.change_names(vec![(name.to_owned(), Some(inode))])?;
         Ok(Arc::new(MemFile { world: self.0.clone(), inode }))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let mut world = self.0.lock();
+        let inode = world.inode(from)?;
+        world.change_names(vec![(from.to_owned(), None), (to.to_owned(), Some(inode))])
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {

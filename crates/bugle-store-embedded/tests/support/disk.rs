@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-use bugle_store_embedded::{Disk, DiskFile};
+use bugle_disk::{Disk, DiskFile};
 use fastrand::Rng;
 use parking_lot::Mutex;
 
@@ -237,6 +237,10 @@ impl Drop for Lock {
 }
 
 impl Disk for MemDisk {
+    fn exists(&self) -> bool {
+        true
+    }
+
     fn prepare(&self) -> io::Result<()> {
         self.0.lock().alive()
     }
@@ -349,7 +353,7 @@ impl DiskFile for MemFile {
         Ok(())
     }
 
-    fn len(&self) -> io::Result<u64> {
+    fn size(&self) -> io::Result<u64> {
         let world = self.world.lock();
         world.alive()?;
         Ok(world.inodes[self.inode].seen.len() as u64)

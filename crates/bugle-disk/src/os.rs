@@ -1,5 +1,4 @@
-//! The only file that touches files: one flat directory behind a narrow trait, so that tests can put a disk under the spool
-//! that loses power, tears writes and fails.
+//! The operating system's files.
 
 use std::any::Any;
 use std::fs::{self, File, OpenOptions};
@@ -10,48 +9,17 @@ use std::sync::Arc;
 
 use rustix::fs::{FlockOperation, flock};
 
-/// One flat directory of files.
-pub trait Disk: Send + Sync {
-    /// Whether the directory is there.
-    fn exists(&self) -> bool;
-    /// Make the directory itself exist, durably.
-    fn prepare(&self) -> io::Result<()>;
-    /// Take the exclusive lock; it is held until the answer is dropped. `WouldBlock` = held by another.
-    fn lock(&self, name: &str) -> io::Result<Box<dyn Any + Send + Sync>>;
-    /// Names of all files.
-    fn list(&self) -> io::Result<Vec<String>>;
-    /// Open an existing file for reading and writing.
-    fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>>;
-    /// Create an empty file, replacing any.
-    fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>>;
-    /// Remove a file. Durable only after [`Disk::sync_dir`].
-    fn remove(&self, name: &str) -> io::Result<()>;
-    /// Make creations and removals durable.
-    fn sync_dir(&self) -> io::Result<()>;
-    /// How the directory is called in messages.
-    fn describe(&self) -> String;
-}
-
-/// One open file.
-pub trait DiskFile: Send + Sync {
-    /// Read at a position; fewer bytes than asked means the end of the file.
-    fn read_at(&self, into: &mut [u8], position: u64) -> io::Result<usize>;
-    /// Write all bytes at a position, extending the file if needed.
-    fn write_at(&self, bytes: &[u8], position: u64) -> io::Result<()>;
-    /// Make what was written durable.
-    fn sync(&self) -> io::Result<()>;
-    /// Length in bytes.
-    fn size(&self) -> io::Result<u64>;
-}
+use crate::{Disk, DiskFile};
 
 /// A directory of the operating system.
-pub(crate) struct OsDisk {
+pub struct OsDisk {
     dir: PathBuf,
 }
 
 impl OsDisk {
-    pub(crate) fn new(dir: PathBuf) -> Self {
-        Self { dir }
+    /// This directory, which need not be there yet.
+    pub fn new(dir: impl Into<PathBuf>) -> Self {
+        Self { dir: dir.into() }
     }
 }
 
@@ -97,6 +65,10 @@ impl Disk for OsDisk {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(true);
         Ok(Arc::new(OsFile(options.open(self.dir.join(name))?)))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        fs::rename(self.dir.join(from), self.dir.join(to))
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
