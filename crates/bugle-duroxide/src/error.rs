@@ -39,9 +39,11 @@ pub(crate) fn failed(operation: &str, error: &PgError) -> ProviderError {
         return ProviderError::permanent(operation, "an event with this id is already in the history");
     }
     match error.kind() {
-        PgErrorKind::Connect | PgErrorKind::Broken | PgErrorKind::Timeout | PgErrorKind::Conflict => {
-            ProviderError::retryable(operation, error.to_string())
-        }
+        PgErrorKind::Connect
+        | PgErrorKind::Broken
+        | PgErrorKind::Timeout
+        | PgErrorKind::Conflict
+        | PgErrorKind::Timeline => ProviderError::retryable(operation, error.to_string()),
         PgErrorKind::Refused | PgErrorKind::Unexpected => {
             ProviderError::permanent(operation, error.to_string())
         }

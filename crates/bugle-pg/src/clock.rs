@@ -58,6 +58,12 @@ impl Clock {
         at.saturating_duration_since(self.origin).as_micros() as i64
     }
 
+    /// Use an answer of another server, whose clock is another one: forget what was known.
+    pub(crate) fn restart(&self, sent: Instant, database: i64, received: Instant) {
+        *self.state.lock() = State::default();
+        self.learn(sent, database, received);
+    }
+
     /// Use an answer: the question was sent at `sent`, answered with `database` microseconds, received at `received`.
     pub fn learn(&self, sent: Instant, database: i64, received: Instant) {
         let (sent, received) = (self.micros(sent), self.micros(received));
@@ -151,6 +157,18 @@ mod tests {
         clock.learn(after(&clock, 500), 100 * S + 300_000, after(&clock, 501));
         let second = clock.at(after(&clock, 501));
         assert!(second.latest >= first.latest && second.earliest >= first.earliest);
+    }
+
+    #[test]
+    fn another_servers_clock_is_not_mixed_with_the_last_ones() {
+        let clock = Clock::new();
+        clock.learn(after(&clock, 0), 100 * S, after(&clock, 1));
+        clock.at(after(&clock, 1));
+        // A tenth of a second behind, told so slowly that it contradicts nothing that was known.
+        clock.restart(after(&clock, 1), 100 * S + 100_000, after(&clock, 401));
+        let bounds = clock.at(after(&clock, 401));
+        let truth = 100 * S + 301_000;
+        assert!(bounds.earliest <= truth && truth <= bounds.latest, "{bounds:?}");
     }
 
     #[test]

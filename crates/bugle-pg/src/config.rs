@@ -13,6 +13,7 @@ use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_t
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use tokio_postgres::config::{Host, TargetSessionAttrs};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 /// How the connection is protected, with libpq's meaning.
@@ -60,29 +61,49 @@ pub enum ConfigError {
 /// A database address, read and checked.
 #[derive(Clone)]
 pub struct Config {
-    pub(crate) driver: tokio_postgres::Config,
+    /// One for each host of the address, in its order.
+    pub(crate) drivers: Vec<tokio_postgres::Config>,
     pub(crate) tls: MakeRustlsConnect,
     ssl_mode: SslMode,
 }
 
 impl Config {
-    /// Read an address such as `postgres://user:secret@host:5432/name?sslmode=verify-full&sslrootcert=/etc/ca.pem`.
+    /// Read an address such as `postgres://user:secret@host:5432/name?sslmode=verify-full&sslrootcert=/etc/ca.pem`. It may
+    /// name several hosts, `host1:5432,host2:5432`: connections are made to that one which takes writes.
     pub fn parse(address: &str) -> Result<Self, ConfigError> {
         if !address.starts_with("postgres://") && !address.starts_with("postgresql://") {
             return Err(ConfigError::Scheme);
         }
         let (bare, words) = SslWords::take(address)?;
-        // The driver's message names the word it stumbled on, never a value.
-        let mut driver: tokio_postgres::Config =
-            bare.parse().map_err(|e: tokio_postgres::Error| ConfigError::Syntax(e.to_string()))?;
         let ssl_mode = words.mode.unwrap_or(SslMode::Prefer);
-        driver.ssl_mode(match ssl_mode {
-            SslMode::Disable => tokio_postgres::config::SslMode::Disable,
-            SslMode::Prefer => tokio_postgres::config::SslMode::Prefer,
-            _ => tokio_postgres::config::SslMode::Require,
-        });
+        let mut drivers = Vec::new();
+        for one in each_host(&bare) {
+            // The driver's message names the word it stumbled on, never a value.
+            let mut driver: tokio_postgres::Config =
+                one.parse().map_err(|e: tokio_postgres::Error| ConfigError::Syntax(e.to_string()))?;
+            if driver.get_target_session_attrs() == TargetSessionAttrs::ReadOnly {
+                return Err(ConfigError::Syntax("target_session_attrs must be read-write or any".to_owned()));
+            }
+            driver.ssl_mode(match ssl_mode {
+                SslMode::Disable => tokio_postgres::config::SslMode::Disable,
+                SslMode::Prefer => tokio_postgres::config::SslMode::Prefer,
+                _ => tokio_postgres::config::SslMode::Require,
+            });
+            drivers.push(driver);
+        }
         let tls = MakeRustlsConnect::new(client_config(ssl_mode, &words)?);
-        Ok(Self { driver, tls, ssl_mode })
+        Ok(Self { drivers, tls, ssl_mode })
+    }
+
+    /// How many hosts the address names.
+    pub(crate) fn hosts(&self) -> usize {
+        self.drivers.len()
+    }
+
+    /// Host, port and database of one of them.
+    pub(crate) fn place_of(&self, host: usize) -> String {
+        let Some(driver) = self.drivers.get(host) else { return String::new() };
+        format!("{}/{}", host_and_port(driver), driver.get_dbname().unwrap_or_default())
     }
 
     /// How the connection is protected.
@@ -91,18 +112,29 @@ impl Config {
     }
 
     fn place(&self) -> String {
-        let hosts: Vec<String> = self
-            .driver
-            .get_hosts()
-            .iter()
-            .map(|host| match host {
-                tokio_postgres::config::Host::Tcp(name) => name.clone(),
-                tokio_postgres::config::Host::Unix(path) => path.display().to_string(),
-            })
-            .collect();
-        let port = self.driver.get_ports().first().copied().unwrap_or(5432);
-        format!("{}:{port}/{}", hosts.join(","), self.driver.get_dbname().unwrap_or_default())
+        let hosts: Vec<String> = self.drivers.iter().map(host_and_port).collect();
+        let name = self.drivers.first().and_then(|d| d.get_dbname()).unwrap_or_default();
+        format!("{}/{name}", hosts.join(","))
     }
+}
+
+fn host_and_port(driver: &tokio_postgres::Config) -> String {
+    let name = |host: &Host| match host {
+        Host::Tcp(name) => name.clone(),
+        Host::Unix(path) => path.display().to_string(),
+    };
+    let hosts: Vec<String> = driver.get_hosts().iter().map(name).collect();
+    format!("{}:{}", hosts.join(","), driver.get_ports().first().copied().unwrap_or(5432))
+}
+
+/// The address once for each of the hosts between its `//` and `/`.
+fn each_host(address: &str) -> Vec<String> {
+    let Some((scheme, rest)) = address.split_once("://") else { return vec![address.to_owned()] };
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (authority, tail) = rest.split_at(end);
+    let (user, hosts) = authority.rsplit_once('@').map_or(("", authority), |(user, hosts)| (user, hosts));
+    let at = if authority.contains('@') { "@" } else { "" };
+    hosts.split(',').map(|host| format!("{scheme}://{user}{at}{host}{tail}")).collect()
 }
 
 impl fmt::Display for Config {
@@ -333,6 +365,17 @@ mod tests {
     }
 
     #[test]
+    fn an_address_may_name_several_hosts() {
+        let address = "postgres://al:s3cret@db1:5432,db2:6543,[::1]:7/shop?target_session_attrs=read-write";
+        let config = Config::parse(address).unwrap();
+        assert_eq!(config.to_string(), "db1:5432,db2:6543,::1:7/shop");
+        assert_eq!((config.hosts(), config.place_of(1).as_str()), (3, "db2:6543/shop"));
+        assert!(config.drivers.iter().all(|d| d.get_user() == Some("al") && d.get_hosts().len() == 1));
+        let one = Config::parse("postgres://db1").unwrap();
+        assert_eq!((one.hosts(), one.to_string().as_str()), (1, "db1:5432/"));
+    }
+
+    #[test]
     fn errors_name_the_word_and_not_the_password() {
         for bad in [
             "mysql://u:pw-x@h/d",
@@ -340,6 +383,8 @@ mod tests {
             "postgres://u:pw-x@h/d?sslmode=verify-full&sslrootcert=/does/not/exist.pem",
             "postgres://u:pw-x@h/d?sslcert=/a.pem",
             "postgres://u:pw-x@h:notaport/d",
+            "postgres://u:pw-x@h,g:notaport/d",
+            "postgres://u:pw-x@h/d?target_session_attrs=read-only",
         ] {
             let error = Config::parse(bad).expect_err(bad).to_string();
             assert!(error.starts_with("database address"), "{error}");

@@ -5,21 +5,27 @@
 //! rolled back by the time it reads `COMMIT`.
 
 use std::future::{Future, poll_fn};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{sleep, timeout};
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 
 use crate::error::{PgError, PgErrorKind};
 use crate::pool::{Link, Shared};
 use crate::statement::{Statement, Step};
+use crate::timeline::{Identity, Place};
 
 /// Ask for the database's time along with a transaction when the last answer is older than this.
 const CLOCK_FRESH: Duration = Duration::from_secs(1);
+
+/// An answer that takes longer is reason to see whether the database went on elsewhere, and again after each such time.
+const SLOW: Duration = Duration::from_secs(2);
 
 /// Beyond the server's own timeout, how long to wait for its answer before giving the connection up.
 const GRACE: Duration = Duration::from_secs(5);
@@ -47,6 +53,7 @@ pub struct Conn {
     unlimited: bool,
 }
 
+type Answers = Vec<(Result<Vec<Row>, tokio_postgres::Error>, Instant)>;
 type Pending<'a> =
     Pin<Box<dyn Future<Output = (Result<Vec<Row>, tokio_postgres::Error>, Instant)> + Send + 'a>>;
 
@@ -57,6 +64,11 @@ impl Conn {
 
     fn link(&mut self) -> &mut Link {
         self.link.as_mut().expect("a connection is present until dropped")
+    }
+
+    /// See [`crate::Pool::timeline`].
+    pub(crate) fn timeline(&self) -> u64 {
+        self.link.as_ref().map_or(0, |link| link.timeline)
     }
 
     /// One statement, on its own or inside the transaction begun on this connection.
@@ -123,9 +135,9 @@ impl Conn {
     /// Ask for the database's time, and learn it.
     pub async fn ping(&mut self) -> Result<(), PgError> {
         let shared = Arc::clone(&self.shared);
-        let sent = Instant::now();
-        let rows = self.query(&shared.clock_statement, &[]).await?;
-        learn(&shared, sent, &rows, Instant::now())
+        let (before, sent) = (shared.timelines.known(), Instant::now());
+        let rows = self.query(shared.clock_statement(), &[]).await?;
+        self.learn(before, sent, &rows, Instant::now())
     }
 
     fn ended(&mut self) {
@@ -156,7 +168,7 @@ impl Conn {
         let wants_clock = begin.is_some() && shared.clock.age().is_none_or(|age| age > CLOCK_FRESH);
         let mut all = Vec::with_capacity(steps.len() + 1);
         if wants_clock {
-            all.push(Step::new(&shared.clock_statement, &[]));
+            all.push(Step::new(shared.clock_statement(), &[]));
         }
         all.extend_from_slice(steps);
         if !shared.options.pooled
@@ -169,30 +181,60 @@ impl Conn {
             self.unlimited = begin == Begin::Unlimited;
         }
         let limit = (!self.unlimited).then(|| shared.options.statement_timeout + GRACE);
-        let sent = Instant::now();
+        let (before, sent) = (shared.timelines.known(), Instant::now());
         let opening = begin.map(|b| begin_sql(b, &shared));
-        let answers = {
-            let link = self.link();
-            let running = in_order(pending(link, shared.options.pooled, opening.as_deref(), &all, end));
-            match limit {
-                None => running.await,
-                Some(limit) => tokio::time::timeout(limit, running).await.map_err(|_| {
-                    PgError::new(PgErrorKind::Timeout, "the database gave no answer in time").in_doubt()
-                })?,
-            }
+        let timeline = self.timeline();
+        let running = in_order(pending(self.link(), shared.options.pooled, opening.as_deref(), &all, end));
+        let answers = match limit {
+            None => running.await,
+            Some(limit) => answered(running, &shared, timeline, limit).await?,
         };
         let rows = self.judge(answers, begin.is_some(), end, in_transaction)?;
         let mut rows = rows.into_iter();
         if wants_clock && let Some((first, received)) = rows.next() {
-            learn(&shared, sent, &first, received)?;
+            self.learn(before, sent, &first, received)?;
         }
+        self.still_there()?;
         Ok(rows.map(|(rows, _)| rows).collect())
+    }
+
+    /// After a success: is it one for the database as it goes on?
+    fn still_there(&mut self) -> Result<(), PgError> {
+        let now = self.shared.timelines.count();
+        let link = self.link();
+        let reason = if link.unreplicated.swap(false, Ordering::AcqRel) {
+            "the database stopped waiting for its standby: the change may be lost with the server"
+        } else if link.timeline != now {
+            "the database went on on another timeline, on which this may not have happened"
+        } else {
+            return Ok(());
+        };
+        self.shared.troubled();
+        Err(PgError::new(PgErrorKind::Broken, reason).in_doubt())
+    }
+
+    /// Use what the server told of itself.
+    fn learn(
+        &mut self,
+        before: Option<Place>,
+        sent: Instant,
+        rows: &[Row],
+        received: Instant,
+    ) -> Result<(), PgError> {
+        let identity = rows.first().map(Identity::read).transpose()?;
+        let identity =
+            identity.ok_or_else(|| PgError::new(PgErrorKind::Unexpected, "the database told no time"))?;
+        let noted = self.shared.note(before, &identity, sent, received);
+        if !matches!(noted, Ok(count) if count == self.timeline()) {
+            self.busy = true;
+        }
+        noted.map(drop).map_err(PgError::in_doubt)
     }
 
     /// Turn the answers into rows, or into the first error and what it means.
     fn judge(
         &mut self,
-        answers: Vec<(Result<Vec<Row>, tokio_postgres::Error>, Instant)>,
+        answers: Answers,
         began: bool,
         end: Option<&str>,
         in_transaction: bool,
@@ -231,6 +273,9 @@ impl Conn {
         match failed {
             None => Ok(rows),
             Some(error) => {
+                if broken {
+                    self.shared.troubled();
+                }
                 // Without an end the transaction is still open and aborted: let the connection go.
                 self.busy = broken || (end.is_none() && (began || in_transaction));
                 Err(error)
@@ -266,6 +311,35 @@ fn begin_sql(begin: Begin, shared: &Shared) -> String {
         ));
     }
     sql
+}
+
+/// Wait for the answers, and when they are long in coming for the news that they no longer count.
+async fn answered(
+    running: impl Future<Output = Answers>,
+    shared: &Arc<Shared>,
+    timeline: u64,
+    limit: Duration,
+) -> Result<Answers, PgError> {
+    let mut running = pin!(running);
+    if let Ok(answers) = timeout(SLOW.min(limit), running.as_mut()).await {
+        return Ok(answers);
+    }
+    let given_up = sleep(limit.saturating_sub(SLOW));
+    let mut given_up = pin!(given_up);
+    let mut changes = shared.timelines.watch();
+    while shared.timelines.count() == timeline {
+        shared.look_around();
+        tokio::select! {
+            answers = running.as_mut() => return Ok(answers),
+            _ = changes.changed() => {}
+            () = sleep(SLOW) => {}
+            () = given_up.as_mut() => {
+                return Err(PgError::new(PgErrorKind::Timeout, "the database gave no answer in time").in_doubt());
+            }
+        }
+    }
+    let reason = "the database went on on another timeline before it answered";
+    Err(PgError::new(PgErrorKind::Broken, reason).in_doubt())
 }
 
 fn pending<'a>(
@@ -312,11 +386,4 @@ async fn in_order<T>(mut futures: Vec<Pin<Box<dyn Future<Output = T> + Send + '_
     })
     .await;
     done.into_iter().flatten().collect()
-}
-
-fn learn(shared: &Shared, sent: Instant, rows: &[Row], received: Instant) -> Result<(), PgError> {
-    let micros = rows.first().map(|row| row.try_get::<_, i64>(0)).transpose()?;
-    let micros = micros.ok_or_else(|| PgError::new(PgErrorKind::Unexpected, "the database told no time"))?;
-    shared.clock.learn(sent, micros, received);
-    Ok(())
 }

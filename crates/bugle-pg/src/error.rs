@@ -18,6 +18,8 @@ pub enum PgErrorKind {
     Timeout,
     /// A serialisation failure or deadlock: the same again will probably work.
     Conflict,
+    /// The database goes on on another timeline than the one that the call was made for.
+    Timeline,
     /// The server refused the statement or its data: the same again will fail again.
     Refused,
     /// An answer did not have the expected shape.
@@ -106,7 +108,9 @@ impl From<tokio_postgres::Error> for PgError {
         let kind = classify(&code);
         // The server's detail may quote row values: only its message is kept.
         let message = db.message().to_owned();
-        Self { kind, code: Some(code), message, not_applied: kind != PgErrorKind::Broken }
+        // A server that takes no writes has made none.
+        let not_applied = kind != PgErrorKind::Broken || code == SqlState::READ_ONLY_SQL_TRANSACTION;
+        Self { kind, code: Some(code), message, not_applied }
     }
 }
 
@@ -120,7 +124,8 @@ fn classify(code: &SqlState) -> PgErrorKind {
         // Prepared statements that no longer fit are gone with the connection.
         "0A000" | "26000" => PgErrorKind::Conflict,
         "57014" | "55P03" | "25P03" => PgErrorKind::Timeout,
-        "57P01" | "57P02" | "57P03" | "57P05" => PgErrorKind::Broken,
+        // The last one: a primary that has become a standby. Another server takes the writes now.
+        "57P01" | "57P02" | "57P03" | "57P05" | "25006" => PgErrorKind::Broken,
         c if c.starts_with("08") => PgErrorKind::Broken,
         c if c.starts_with("53") => PgErrorKind::Connect,
         _ => PgErrorKind::Refused,
@@ -138,6 +143,7 @@ mod tests {
         assert_eq!(kind("40P01"), PgErrorKind::Conflict);
         assert_eq!(kind("08006"), PgErrorKind::Broken);
         assert_eq!(kind("57P01"), PgErrorKind::Broken);
+        assert_eq!(kind("25006"), PgErrorKind::Broken);
         assert_eq!(kind("57014"), PgErrorKind::Timeout);
         assert_eq!(kind("23505"), PgErrorKind::Refused);
         assert_eq!(kind("22021"), PgErrorKind::Refused);
@@ -149,5 +155,6 @@ mod tests {
         assert!(PgError::new(PgErrorKind::Broken, "x").is_retryable());
         assert!(!PgError::new(PgErrorKind::Refused, "x").is_retryable());
         assert!(!PgError::new(PgErrorKind::Timeout, "x").is_retryable());
+        assert!(!PgError::new(PgErrorKind::Timeline, "x").is_retryable());
     }
 }

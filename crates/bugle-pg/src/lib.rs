@@ -8,11 +8,13 @@ mod clock;
 mod config;
 mod conn;
 mod error;
+mod hosts;
 mod listen;
 mod migrate;
 mod pool;
 mod statement;
 mod text;
+mod timeline;
 
 #[cfg(feature = "testdb")]
 pub mod testdb;

@@ -14,7 +14,7 @@ use tokio_postgres::AsyncMessage;
 
 use crate::config::Config;
 use crate::error::{PgError, PgErrorKind};
-use crate::pool::connect_error;
+use crate::hosts::{connect_error, open_best};
 
 /// A silent connection is probed after this time, so often, this many times.
 const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(30), Duration::from_secs(10), 3);
@@ -46,7 +46,7 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Connect and listen on `channel`, any name of 1 to 63 bytes.
+    /// Connect and listen on `channel`, any name of 1 to 63 bytes. Of several hosts it is that one which takes writes.
     pub async fn connect(
         config: &Config,
         channel: &str,
@@ -56,18 +56,26 @@ impl Listener {
         if channel.is_empty() || channel.len() > CHANNEL || channel.contains('\0') {
             return Err(PgError::new(PgErrorKind::Refused, "channel: must have 1 to 63 bytes and no NUL"));
         }
-        tokio::time::timeout(limit, Self::open(config, channel, application_name)).await.unwrap_or_else(
-            |_| Err(PgError::new(PgErrorKind::Connect, format!("{config}: no listening connection in time"))),
-        )
+        tokio::time::timeout(limit, Self::open(config, channel, application_name, limit))
+            .await
+            .unwrap_or_else(|_| {
+                Err(PgError::new(PgErrorKind::Connect, format!("{config}: no listening connection in time")))
+            })
     }
 
-    async fn open(config: &Config, channel: &str, application_name: &str) -> Result<Self, PgError> {
-        let mut driver = config.driver.clone();
+    async fn open(
+        config: &Config,
+        channel: &str,
+        application_name: &str,
+        limit: Duration,
+    ) -> Result<Self, PgError> {
+        let host = if config.hosts() > 1 { open_best(config, limit, None).await?.host } else { 0 };
+        let mut driver = config.drivers[host].clone();
         let (idle, interval, retries) = KEEPALIVE;
         driver.application_name(application_name).keepalives(true).keepalives_idle(idle);
         driver.keepalives_interval(interval).keepalives_retries(retries);
         let opened = driver.connect(config.tls.clone()).await;
-        let (client, mut connection) = opened.map_err(|e| connect_error(config, &e))?;
+        let (client, mut connection) = opened.map_err(|e| connect_error(config, host, &e))?;
         let mut next: Driven = Box::new(move |cx| connection.poll_message(cx));
         let mut early = VecDeque::new();
         let sql = format!("LISTEN \"{}\"", channel.replace('"', "\"\""));

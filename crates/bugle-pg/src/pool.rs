@@ -6,18 +6,20 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_postgres::types::Type;
 
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::conn::Conn;
 use crate::error::{PgError, PgErrorKind};
+use crate::hosts::{Opened, open, open_best};
 use crate::statement::{Schema, Statement};
+use crate::timeline::{IDENTITY, Identity, Noted, Place, TIME, Timelines};
 
 /// How a pool behaves.
 #[derive(Clone, Debug)]
@@ -71,16 +73,32 @@ pub(crate) struct Shared {
     config: Config,
     pub(crate) options: PoolOptions,
     pub(crate) clock: Clock,
-    pub(crate) clock_statement: Statement,
+    pub(crate) timelines: Timelines,
+    /// Asks for the time and who answers, and for the time alone where that is all that can be told.
+    identity_statement: Statement,
+    time_statement: Statement,
+    mute: AtomicBool,
     idle: Mutex<Vec<Idle>>,
     slots: Arc<Semaphore>,
     closed: AtomicBool,
+    /// The host that was connected to last.
+    host: AtomicUsize,
+    /// A connection broke or gave no answer since all hosts were last looked at.
+    trouble: AtomicBool,
+    /// Looks at all hosts: how many, and why the last one failed.
+    looks: AtomicUsize,
+    looking: tokio::sync::Mutex<Option<PgError>>,
+    looking_around: AtomicBool,
 }
 
 /// An open connection and what was prepared on it.
 pub(crate) struct Link {
     pub(crate) client: tokio_postgres::Client,
     pub(crate) prepared: HashMap<u32, tokio_postgres::Statement>,
+    /// See [`Pool::timeline`].
+    pub(crate) timeline: u64,
+    /// See [`Opened`].
+    pub(crate) unreplicated: Arc<AtomicBool>,
 }
 
 struct Idle {
@@ -92,27 +110,29 @@ impl Pool {
     /// A pool for `config`. Nothing is opened before it is needed. Must be called inside a tokio runtime.
     pub fn new(config: Config, options: PoolOptions) -> Self {
         let mut config = config;
-        config.driver.application_name(&options.application_name);
-        if !options.pooled {
-            let given = config.driver.get_options().unwrap_or_default().to_owned();
-            let mut words = format!(
-                "{given} -c statement_timeout={} -c lock_timeout={} -c jit=off",
-                options.statement_timeout.as_millis(),
-                options.lock_timeout.as_millis()
-            );
-            for (name, value) in &options.settings {
-                words.push_str(&format!(" -c {name}={value}"));
+        for driver in &mut config.drivers {
+            driver.application_name(&options.application_name);
+            if !options.pooled {
+                let words = session_options(driver.get_options().unwrap_or_default(), &options);
+                driver.options(words);
             }
-            config.driver.options(words);
         }
         let none = Schema::new("unused").expect("a plain word is a schema name");
-        let micros = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
+        let statement = |sql| Statement::new(&none, sql, &[] as &'static [Type]);
         let shared = Arc::new(Shared {
             slots: Arc::new(Semaphore::new(options.max.max(1))),
             clock: Clock::new(),
-            clock_statement: Statement::new(&none, micros, &[] as &'static [Type]),
+            timelines: Timelines::default(),
+            identity_statement: statement(IDENTITY),
+            time_statement: statement(TIME),
+            mute: AtomicBool::new(false),
             idle: Mutex::default(),
             closed: AtomicBool::new(false),
+            host: AtomicUsize::new(0),
+            trouble: AtomicBool::new(true),
+            looks: AtomicUsize::new(0),
+            looking: tokio::sync::Mutex::default(),
+            looking_around: AtomicBool::new(false),
             config,
             options,
         });
@@ -123,6 +143,18 @@ impl Pool {
     /// What was learned of the database's clock.
     pub fn clock(&self) -> &Clock {
         &self.shared.clock
+    }
+
+    /// How often the database was seen to go on on another timeline: after a failover or a restore what was learned of it
+    /// before may never have happened. Connections to the server that was left are closed, and what was under way on them
+    /// ends in doubt.
+    pub fn timeline(&self) -> u64 {
+        self.shared.timelines.count()
+    }
+
+    /// Tells when [`Pool::timeline`] changes.
+    pub fn timelines(&self) -> watch::Receiver<u64> {
+        self.shared.timelines.watch()
     }
 
     /// Whether named statements must not be used.
@@ -143,6 +175,15 @@ impl Pool {
     /// Most connections that may be open.
     pub fn max(&self) -> usize {
         self.shared.options.max
+    }
+
+    /// A connection for the caller alone, for what was computed on this timeline; an error if the database is on another.
+    pub async fn get_at(&self, timeline: u64) -> Result<Conn, PgError> {
+        let conn = self.get().await?;
+        if conn.timeline() != timeline {
+            return Err(PgError::new(PgErrorKind::Timeline, "the database went on on another timeline"));
+        }
+        Ok(conn)
     }
 
     /// A connection for the caller alone.
@@ -179,54 +220,141 @@ impl Shared {
         let mut idle = self.idle.lock();
         // The latest first, so that those on top of the load grow old and are closed.
         while let Some(candidate) = idle.pop() {
-            if !candidate.link.client.is_closed() {
+            if self.is_usable(&candidate.link) {
                 return Some(candidate.link);
             }
         }
         None
     }
 
+    /// Whether a connection is open, and leads to the server that the database is now.
+    fn is_usable(&self, link: &Link) -> bool {
+        !link.client.is_closed() && link.timeline == self.timelines.count()
+    }
+
     /// Take a connection back that is known to be between statements.
     pub(crate) fn give_back(&self, link: Link, permit: OwnedSemaphorePermit) {
-        if !self.closed.load(Ordering::Acquire) && !link.client.is_closed() {
+        if !self.closed.load(Ordering::Acquire) && self.is_usable(&link) {
             self.idle.lock().push(Idle { link, since: Instant::now() });
         }
         drop(permit);
     }
 
+    /// Open a connection; where there are several hosts, to the last one unless there was trouble with it.
     async fn connect(&self) -> Result<Link, PgError> {
-        let opening = self.config.driver.connect(self.config.tls.clone());
-        let (client, connection) = tokio::time::timeout(self.options.connect_timeout, opening)
-            .await
-            .map_err(|_| {
-                PgError::new(PgErrorKind::Connect, format!("{}: no connection in time", self.config))
-            })?
-            .map_err(|error| connect_error(&self.config, &error))?;
-        tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, "database connection ended");
+        let limit = self.options.connect_timeout;
+        let looks = self.looks.load(Ordering::Acquire);
+        let several = self.config.hosts() > 1;
+        if !several || !self.trouble.load(Ordering::Acquire) {
+            let host = self.host.load(Ordering::Relaxed);
+            let opened = open(&self.config, host, limit, self.timelines.known()).await;
+            match opened.and_then(|opened| self.admit(opened)) {
+                Err(_) if several => {}
+                other => return other,
             }
+        }
+        // All who need a connection at the same time need one look.
+        let mut failed = self.looking.lock().await;
+        if self.looks.load(Ordering::Acquire) != looks {
+            if let Some(error) = failed.as_ref() {
+                return Err(error.clone());
+            }
+            let host = self.host.load(Ordering::Relaxed);
+            return self.admit(open(&self.config, host, limit, self.timelines.known()).await?);
+        }
+        self.trouble.store(false, Ordering::Release);
+        let best = open_best(&self.config, limit, self.timelines.known()).await;
+        let link = best.and_then(|opened| self.admit(opened));
+        *failed = link.as_ref().err().cloned();
+        if failed.is_some() {
+            self.trouble.store(true, Ordering::Release);
+        }
+        self.looks.fetch_add(1, Ordering::AcqRel);
+        link
+    }
+
+    /// Take a connection that was opened, unless its server is of a timeline that was left.
+    fn admit(&self, opened: Opened) -> Result<Link, PgError> {
+        let Opened { host, client, identity, before, sent, received, unreplicated } = opened;
+        if identity.place.is_none() && !self.mute.swap(true, Ordering::Relaxed) {
+            tracing::info!(database = %self.config, "the database does not tell its timeline: a failover is noticed by its effects");
+        }
+        let timeline = self.note(before, &identity, sent, received).map_err(|error| {
+            PgError::new(PgErrorKind::Connect, format!("{}: {error}", self.config.place_of(host)))
+        })?;
+        if self.host.swap(host, Ordering::Relaxed) != host {
+            tracing::info!(database = self.config.place_of(host), "connecting to another host");
+        }
+        Ok(Link { client, prepared: HashMap::new(), timeline, unreplicated })
+    }
+
+    /// Learn from what a server told of itself. Answers the count of timelines.
+    pub(crate) fn note(
+        &self,
+        before: Option<Place>,
+        identity: &Identity,
+        sent: Instant,
+        received: Instant,
+    ) -> Result<u64, PgError> {
+        match self.timelines.note(before, identity) {
+            Noted::Same(count) => {
+                self.clock.learn(sent, identity.micros, received);
+                Ok(count)
+            }
+            Noted::Another(count) => {
+                self.clock.restart(sent, identity.micros, received);
+                self.idle.lock().retain(|idle| idle.link.timeline == count);
+                Ok(count)
+            }
+            Noted::Gone(told, seen) => Err(PgError::new(
+                PgErrorKind::Timeline,
+                format!(
+                    "is on timeline {told}, which was left for {seen}: it was replaced, or restored to an earlier state"
+                ),
+            )),
+        }
+    }
+
+    /// What to ask a server for its time with.
+    pub(crate) fn clock_statement(&self) -> &Statement {
+        if self.mute.load(Ordering::Relaxed) { &self.time_statement } else { &self.identity_statement }
+    }
+
+    /// A connection broke, or gave no answer in time: another host may be the database now.
+    pub(crate) fn troubled(&self) {
+        self.trouble.store(true, Ordering::Release);
+    }
+
+    /// An answer is long in coming: see in the background whether the database went on elsewhere.
+    pub(crate) fn look_around(self: &Arc<Self>) {
+        if self.looking_around.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        self.troubled();
+        let shared = Arc::clone(self);
+        tokio::spawn(async move {
+            if let Ok(link) = shared.connect().await
+                && shared.idle.lock().len() < shared.options.max
+                && !shared.closed.load(Ordering::Acquire)
+            {
+                shared.idle.lock().push(Idle { link, since: Instant::now() });
+            }
+            shared.looking_around.store(false, Ordering::Release);
         });
-        Ok(Link { client, prepared: HashMap::new() })
     }
 }
 
-/// Why no connection could be opened.
-pub(crate) fn connect_error(config: &Config, error: &tokio_postgres::Error) -> PgError {
-    let refused = error.as_db_error().is_some_and(|e| e.code().code().starts_with("28"));
-    let kind = if refused { PgErrorKind::Refused } else { PgErrorKind::Connect };
-    PgError::new(kind, format!("{config}: {}", reason(error)))
-}
-
-/// The error with what caused it: the driver's own text stops at "error performing TLS handshake".
-fn reason(error: &tokio_postgres::Error) -> String {
-    if let Some(db) = error.as_db_error() {
-        return format!("{} ({})", db.message(), db.code().code());
+/// The address's own options for a session, and the pool's.
+fn session_options(given: &str, options: &PoolOptions) -> String {
+    let mut words = format!(
+        "{given} -c statement_timeout={} -c lock_timeout={} -c jit=off",
+        options.statement_timeout.as_millis(),
+        options.lock_timeout.as_millis()
+    );
+    for (name, value) in &options.settings {
+        words.push_str(&format!(" -c {name}={value}"));
     }
-    match std::error::Error::source(error) {
-        Some(source) if !error.to_string().contains(&source.to_string()) => format!("{error}: {source}"),
-        _ => error.to_string(),
-    }
+    words
 }
 
 /// Close what has been idle for too long, for as long as the pool exists.
@@ -236,7 +364,7 @@ async fn shrink(pool: std::sync::Weak<Shared>, idle: Duration) {
         tokio::time::sleep(period).await;
         let Some(shared) = pool.upgrade() else { return };
         let mut links = shared.idle.lock();
-        links.retain(|i| !i.link.client.is_closed());
+        links.retain(|i| shared.is_usable(&i.link));
         let spare = links.len().saturating_sub(shared.options.min);
         let old = links.iter().take_while(|i| i.since.elapsed() >= idle).count();
         links.drain(..old.min(spare));

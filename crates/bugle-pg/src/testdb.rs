@@ -4,6 +4,8 @@
 //! run. A small shell script beside it waits for the owner to end, stops the server and removes its directory, so
 //! nothing stays behind however the tests end. Set `BUGLE_TEST_PG` to an address to use a server of your own.
 
+mod standby;
+
 use std::ffi::OsStr;
 use std::io::Write;
 use std::net::TcpListener;

@@ -9,7 +9,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD_NO_PAD;
 use bugle_pg::{Config, Listener, PgError, Pool, Schema, Statement, Type, channel_name};
 use bytes::Bytes;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::hint::Source;
@@ -133,6 +133,7 @@ async fn listen(options: &NotifyOptions, events: &mpsc::Sender<Event>, reset: &N
     let mut told = false;
     loop {
         let begun = Instant::now();
+        let mut timelines = options.publish.timelines();
         let opening = Listener::connect(
             &options.listen,
             &options.channel,
@@ -145,7 +146,7 @@ async fn listen(options: &NotifyOptions, events: &mpsc::Sender<Event>, reset: &N
                 if events.send(Event::Up).await.is_err() {
                     return;
                 }
-                receive(listener, events, reset).await
+                receive(listener, &mut timelines, events, reset).await
             }
             Err(error) => Some(error),
         };
@@ -165,12 +166,19 @@ async fn listen(options: &NotifyOptions, events: &mpsc::Sender<Event>, reset: &N
     }
 }
 
-/// Pass payloads on until the connection ends; `None`: on request.
-async fn receive(mut listener: Listener, events: &mpsc::Sender<Event>, reset: &Notify) -> Option<PgError> {
+/// Pass payloads on until the connection ends; `None`: on request, or because the database went on elsewhere, and the server
+/// that is listened to may not know it.
+async fn receive(
+    mut listener: Listener,
+    timelines: &mut watch::Receiver<u64>,
+    events: &mpsc::Sender<Event>,
+    reset: &Notify,
+) -> Option<PgError> {
     loop {
         let payload = tokio::select! {
             payload = listener.recv() => payload,
             () = reset.notified() => return None,
+            Ok(()) = timelines.changed() => return None,
         };
         let event = match payload {
             Ok(text) => BASE64_STANDARD_NO_PAD
