@@ -36,16 +36,31 @@ impl Default for HttpConfig {
     }
 }
 
+/// What a pop that does not say otherwise gets.
+pub(crate) struct Terms {
+    /// The group of those who name none, made once.
+    pub(crate) anonymous: Group,
+    /// See [`HttpConfig`].
+    pub(crate) default_wait: Duration,
+    /// See [`HttpConfig`].
+    pub(crate) max_wait: Duration,
+}
+
+impl Terms {
+    pub(crate) fn of(config: &HttpConfig) -> Self {
+        Self { anonymous: QUEUE_MODE.into(), default_wait: config.default_wait, max_wait: config.max_wait }
+    }
+}
+
 /// Shared by all handlers.
 pub(crate) struct App {
     pub(crate) broker: Broker,
+    pub(crate) terms: Terms,
     pub(crate) config: HttpConfig,
-    /// The group of those who name none, made once.
-    pub(crate) anonymous: Group,
 }
 
 impl App {
     pub(crate) fn new(broker: Broker, config: HttpConfig) -> Self {
-        Self { broker, config, anonymous: QUEUE_MODE.into() }
+        Self { broker, terms: Terms::of(&config), config }
     }
 }

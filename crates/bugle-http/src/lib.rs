@@ -35,6 +35,9 @@ mod serve;
 mod openapi;
 mod table;
 
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
+
 use std::sync::Arc;
 
 use axum::Router;

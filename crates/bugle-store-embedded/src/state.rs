@@ -122,13 +122,13 @@ impl State {
                 }
             }
             Op::Dead(row, dead) => {
-                self.next_row = self.next_row.max(row + 1);
+                self.next_row = self.next_row.max(row.saturating_add(1));
                 self.stamp = self.stamp.max(dead.failed_at);
                 self.dead.insert(row, dead);
             }
             Op::DropDead(row) => self.dead.remove(row),
             Op::Trace(row, trace) => {
-                self.next_row = self.next_row.max(row + 1);
+                self.next_row = self.next_row.max(row.saturating_add(1));
                 self.traces.insert(row, trace);
             }
             Op::DropTrace(row) => self.traces.remove(row),
@@ -199,7 +199,7 @@ impl State {
     }
 
     fn add_lane(&mut self, uid: u64, id: LaneId, queue: QueueId, name: Arc<str>, created_at: Timestamp) {
-        self.next_uid = self.next_uid.max(uid + 1);
+        self.next_uid = self.next_uid.max(uid.saturating_add(1));
         if self.lanes.contains_key(&uid) {
             return;
         }

@@ -57,7 +57,7 @@ fn result<'a>(index: usize, pushed: &'a Pushed, (queue, partition): &'a Told) ->
 }
 
 /// Everything in the body, checked before any of it is sent on.
-fn items(body: &Bytes, producer: Option<Bytes>) -> Result<Vec<PushItem>, Failure> {
+pub(crate) fn items(body: &Bytes, producer: Option<Bytes>) -> Result<Vec<PushItem>, Failure> {
     let request: PushRequest<'_> = read(body)?;
     // An absent payload is stored as null: this is what the older suites expect.
     let mut pushes = Pushes::new(body, "null", producer);

@@ -27,7 +27,7 @@ pub(crate) async fn transaction(
     body: Body,
 ) -> Result<Response, Failure> {
     let body = body::read(body, &app.config).await?;
-    let (operations, required) = bundle(&body, &app.anonymous, producer)?;
+    let (operations, required) = bundle(&body, &app.terms.anonymous, producer)?;
     drop(body);
     let done = if operations.is_empty() {
         Transacted { success: true, error: None, reason: None, results: Vec::new() }
@@ -64,7 +64,7 @@ fn outcome(index: usize, result: &OperationResult) -> OperationOutcome<'_> {
 }
 
 /// The flattened operations and the leases named for all of them.
-fn bundle(
+pub(crate) fn bundle(
     body: &Bytes,
     anonymous: &Group,
     producer: Option<Bytes>,
