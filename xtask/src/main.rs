@@ -4,6 +4,7 @@
 
 mod files;
 mod layers;
+mod licence;
 mod postgres;
 mod tools;
 
@@ -12,6 +13,7 @@ mod source;
 mod tidy;
 
 mod bench;
+mod deny;
 mod duroxide_import;
 mod fuzz;
 mod fuzz_input;
@@ -29,6 +31,7 @@ cargo xtask <command>
 
   test [suite]…   install what is missing, run the suites in order, print how long each took
   bench duroxide  compare the duroxide providers; `-- --help` shows the options
+  deny            check licences, bans, duplicates and sources, and advisories if cargo-deny is installed
   fuzz [--minutes N]
                   play new random cases against the model on every engine, for so long (10)
   fuzz-input [--minutes N] [--target NAME]
@@ -58,6 +61,7 @@ fn dispatch() -> Result<ExitCode> {
         "tidy" if rest.is_empty() => {
             Ok(if tidy::run(&root)? { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
+        "deny" if rest.is_empty() => deny::run(&root),
         "fuzz" => fuzz::run(&root, &rest),
         "fuzz-input" => fuzz_input::run(&root, &rest),
         "openapi" if rest.is_empty() => suites::openapi(&root),

@@ -35,7 +35,7 @@ pub(crate) struct Entry {
 
 impl Entry {
     pub(crate) fn end(&self) -> Offset {
-        self.base + Offset::from(self.count)
+        self.base.saturating_add(Offset::from(self.count))
     }
 }
 

@@ -84,7 +84,7 @@ pub struct Segment {
 impl Segment {
     /// Offset after its last message.
     pub fn end(&self) -> Offset {
-        self.base + Offset::from(self.count)
+        self.base.saturating_add(Offset::from(self.count))
     }
 
     /// Decode all messages; the result has exactly `count` entries and shares the body's memory.

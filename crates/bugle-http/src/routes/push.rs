@@ -18,12 +18,13 @@ use crate::error::{Failure, json};
 
 pub(crate) async fn push(
     State(app): State<Arc<App>>,
-    Producer(producer): Producer,
+    producer: Producer,
     body: Body,
 ) -> Result<Response, Failure> {
     let body = body::read(body, &app.config).await?;
-    let items = items(&body, producer)?;
+    let items = items(&body, producer.subject.clone())?;
     drop(body);
+    producer.sends(items.len())?;
     if items.is_empty() {
         return Ok(json(StatusCode::CREATED, &[(); 0]));
     }

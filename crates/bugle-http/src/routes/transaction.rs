@@ -23,12 +23,13 @@ use crate::error::{Failure, json};
 
 pub(crate) async fn transaction(
     State(app): State<Arc<App>>,
-    Producer(producer): Producer,
+    producer: Producer,
     body: Body,
 ) -> Result<Response, Failure> {
     let body = body::read(body, &app.config).await?;
-    let (operations, required) = bundle(&body, &app.terms.anonymous, producer)?;
+    let (operations, required) = bundle(&body, &app.terms.anonymous, producer.subject.clone())?;
     drop(body);
+    producer.sends(operations.iter().filter(|operation| matches!(operation, Operation::Push(_))).count())?;
     let done = if operations.is_empty() {
         Transacted { success: true, error: None, reason: None, results: Vec::new() }
     } else {
