@@ -4,6 +4,7 @@
 
 mod files;
 mod layers;
+mod licence;
 mod postgres;
 mod tools;
 
@@ -12,9 +13,11 @@ mod source;
 mod tidy;
 
 mod bench;
+mod deny;
 mod duroxide_import;
 mod faults;
 mod fuzz;
+mod fuzz_input;
 mod python_client;
 mod rust_client;
 mod suites;
@@ -32,8 +35,11 @@ cargo xtask <command>
   faults [--minutes N] [--engine E] [--fault NAME]…
                   break servers, databases, networks, clocks and disks under load and check every promise;
                   `--help` shows the options, `--list` the faults
+  deny            check licences, bans, duplicates and sources, and advisories if cargo-deny is installed
   fuzz [--minutes N]
                   play new random cases against the model on every engine, for so long (10)
+  fuzz-input [--minutes N] [--target NAME]
+                  feed every decoder hostile input, guided by coverage, for so long in all (10)
   openapi         renew docs/openapi.json from the code
   tidy            check headers, sizes, words, paths and layers of the sources
   help            this text
@@ -60,7 +66,9 @@ fn dispatch() -> Result<ExitCode> {
             Ok(if tidy::run(&root)? { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
         "faults" => faults::run(&root, &rest),
+        "deny" if rest.is_empty() => deny::run(&root),
         "fuzz" => fuzz::run(&root, &rest),
+        "fuzz-input" => fuzz_input::run(&root, &rest),
         "openapi" if rest.is_empty() => suites::openapi(&root),
         "help" | "--help" | "-h" => {
             eprint!("{HELP}{}", suites::list());

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::postgres::Postgres;
 use crate::server::Engine;
 use crate::tools::{self, Tool};
-use crate::{bench, duroxide_import, faults, python_client, rust_client, tidy};
+use crate::{bench, deny, duroxide_import, faults, python_client, rust_client, tidy};
 
 /// Where tests find the database.
 const DSN: &str = "BUGLE_TEST_PG";
@@ -24,9 +24,15 @@ struct Suite {
 }
 
 /// In the order of their price.
-const SUITES: [Suite; 10] = [
+const SUITES: [Suite; 11] = [
     Suite { name: "fmt", about: "sources are formatted", needs: &[], run: fmt },
     Suite { name: "tidy", about: "headers, sizes, words, paths, layers", needs: &[], run: tidy },
+    Suite {
+        name: "deny",
+        about: "licences, bans, duplicates and sources of dependencies",
+        needs: &[],
+        run: deny,
+    },
     Suite { name: "clippy", about: "no warning anywhere", needs: &[], run: clippy },
     Suite { name: "build", about: "everything builds", needs: &[], run: build },
     Suite {
@@ -127,6 +133,10 @@ fn fmt(run: &Run<'_>) -> Result<()> {
 fn tidy(run: &Run<'_>) -> Result<()> {
     ensure!(tidy::run(run.root)?, "the sources are not tidy");
     Ok(())
+}
+
+fn deny(run: &Run<'_>) -> Result<()> {
+    deny::check(run.root)
 }
 
 fn clippy(run: &Run<'_>) -> Result<()> {

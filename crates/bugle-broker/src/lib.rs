@@ -44,6 +44,9 @@ mod traces;
 mod transact;
 mod upkeep;
 
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};

@@ -5,6 +5,7 @@ use std::time::Duration;
 use bugle_broker::{QueueReading, Reading};
 use bugle_wake::HearingState;
 
+use crate::edge::{EdgeReading, Limit};
 use crate::exposition::Page;
 use crate::hearing::{HEARINGS, dropped, healthy_peers, hearing};
 use crate::process::Process;
@@ -17,9 +18,15 @@ const MAX_QUEUES: usize = 1000;
 const OTHERS: &str = "other";
 
 /// The whole page.
-pub(crate) fn write(reading: &Reading, process: Option<Process>, open_metrics: bool) -> String {
+pub(crate) fn write(
+    reading: &Reading,
+    edge: &EdgeReading,
+    process: Option<Process>,
+    open_metrics: bool,
+) -> String {
     let mut page = Page::new(open_metrics);
     server(&mut page, reading, process);
+    self::edge(&mut page, edge);
     verbs(&mut page, reading);
     waiting(&mut page, reading);
     claims(&mut page, reading);
@@ -42,6 +49,18 @@ fn server(page: &mut Page, reading: &Reading, process: Option<Process>) {
     time.sample(&[("mode", "system")], seconds(process.system));
     page.gauge("bugle_process_resident_memory_bytes", "Memory in use.").only(process.resident_bytes);
     page.gauge("bugle_process_virtual_memory_bytes", "Address space in use.").only(process.virtual_bytes);
+}
+
+fn edge(page: &mut Page, edge: &EdgeReading) {
+    page.gauge("bugle_connections", "Connections of clients.").only(edge.connections);
+    page.counter("bugle_connections_shed", "Idle connections closed because others had no place.")
+        .only(edge.shed);
+    page.gauge("bugle_body_bytes", "Memory taken by large request bodies.").only(edge.bodies);
+    let mut family =
+        page.counter("bugle_requests_limited", "Requests answered with 429 before a queue was asked.");
+    for ((_, name), count) in Limit::ALL.iter().zip(edge.limited) {
+        family.sample(&[("limit", name)], count);
+    }
 }
 
 fn verbs(page: &mut Page, reading: &Reading) {

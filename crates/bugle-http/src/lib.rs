@@ -9,6 +9,7 @@ mod accept;
 mod app;
 mod body;
 mod convert;
+mod edge;
 mod refusals;
 
 mod error;
@@ -19,6 +20,8 @@ mod pieces;
 mod process;
 mod query;
 mod request_id;
+mod seats;
+mod stall;
 mod tls;
 mod watched;
 
@@ -37,6 +40,9 @@ mod serve;
 mod openapi;
 mod table;
 
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
+
 use std::sync::Arc;
 
 use axum::Router;
@@ -53,9 +59,10 @@ use table::Table;
 
 pub use app::HttpConfig;
 pub use auth::{
-    ApiKeys, AuthError, Gate, GateConfig, JwksConfig, JwksSource, JwtAlgorithm, JwtConfig, PUBLIC_PATHS,
-    Permissions, Role, RoleNames,
+    ApiKeys, AuthError, CallerLimits, Gate, GateConfig, JwksConfig, JwksSource, JwtAlgorithm, JwtConfig,
+    Limits, PUBLIC_PATHS, Permissions, Rate, Role, RoleNames,
 };
+pub use edge::Edge;
 pub use process::vitals;
 pub use serve::{ServeConfig, serve};
 pub use tls::{Tls, TlsError};

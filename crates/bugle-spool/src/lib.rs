@@ -12,6 +12,9 @@ mod recovery;
 mod shelf;
 mod writer;
 
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
+
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -38,10 +38,7 @@ impl Sheet {
     fn chunk(&mut self, ops: &[Op]) -> io::Result<()> {
         let mut bytes = vec![0; 8];
         ops.iter().for_each(|op| op.encode(&mut bytes));
-        let len = (bytes.len() - 8) as u32;
-        bytes[..4].copy_from_slice(&len.to_le_bytes());
-        let sum = chunk_checksum(self.chunks, &bytes[8..]);
-        bytes[4..8].copy_from_slice(&sum.to_le_bytes());
+        seal_chunk(self.chunks, &mut bytes);
         self.chunks += 1;
         self.put(&bytes)
     }
@@ -58,6 +55,41 @@ impl Sheet {
     }
 }
 
+/// Fill in the first eight bytes of a chunk.
+fn seal_chunk(number: u32, chunk: &mut [u8]) {
+    let len = (chunk.len() - 8) as u32;
+    chunk[..4].copy_from_slice(&len.to_le_bytes());
+    let sum = chunk_checksum(number, &chunk[8..]);
+    chunk[4..8].copy_from_slice(&sum.to_le_bytes());
+}
+
+fn head() -> Vec<u8> {
+    let mut head = MAGIC.to_vec();
+    head.put_u32_le(VERSION);
+    head.resize(HEAD, 0);
+    head
+}
+
+fn footer(start: ReplayStart, end_seq: u64, chunks: u32) -> Vec<u8> {
+    let mut footer = MAGIC.to_vec();
+    footer.put_u64_le(start.file);
+    footer.put_u64_le(start.seq);
+    footer.put_u64_le(end_seq);
+    footer.put_u32_le(chunks);
+    footer.put_u32_le(VERSION);
+    footer.put_u64_le(xxh3_64(&footer));
+    footer
+}
+
+/// A whole checkpoint around one chunk of these bytes.
+#[cfg(feature = "fuzz")]
+pub(crate) fn around(number: u64, content: &[u8]) -> Vec<u8> {
+    let mut chunk = vec![0; 8];
+    chunk.extend_from_slice(content);
+    seal_chunk(0, &mut chunk);
+    [head(), chunk, footer(ReplayStart { file: number, seq: 1 }, 1, 1)].concat()
+}
+
 fn chunk_checksum(number: u32, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&number.to_le_bytes()), bytes)
 }
@@ -68,10 +100,7 @@ pub(crate) fn write(shared: &Shared, start: ReplayStart) -> io::Result<()> {
     let name = checkpoint_name(start.file);
     let temporary = format!("{name}.tmp");
     let mut sheet = Sheet { file: disk.create(&temporary)?, position: 0, chunks: 0, unsynced: 0 };
-    let mut head = MAGIC.to_vec();
-    head.put_u32_le(VERSION);
-    head.resize(HEAD, 0);
-    sheet.put(&head)?;
+    sheet.put(&head())?;
     sheet.chunk(&catalog_ops(&shared.core.read().state))?;
     write_lanes(shared, &mut sheet)?;
     write_rows(shared, &mut sheet)?;
@@ -81,14 +110,7 @@ pub(crate) fn write(shared: &Shared, start: ReplayStart) -> io::Result<()> {
         (Op::Counters { next_uid, next_row, version, stamp }, state.seq)
     };
     sheet.chunk(&[counters])?;
-    let mut footer = MAGIC.to_vec();
-    footer.put_u64_le(start.file);
-    footer.put_u64_le(start.seq);
-    footer.put_u64_le(end_seq);
-    footer.put_u32_le(sheet.chunks);
-    footer.put_u32_le(VERSION);
-    footer.put_u64_le(xxh3_64(&footer));
-    sheet.put(&footer)?;
+    sheet.put(&footer(start, end_seq, sheet.chunks))?;
     sheet.file.sync()?;
     disk.rename(&temporary, &name)?;
     disk.sync_dir()?;
@@ -175,10 +197,7 @@ pub(crate) fn load(disk: &dyn Disk, number: u64, state: &mut State) -> Result<Lo
     read_exact(&*file, &mut footer, footer_at)?;
     let (loaded, chunks) =
         parse_footer(&footer).ok().flatten().ok_or_else(|| damaged(footer_at, "checkpoint footer"))?;
-    let mut wanted_head = MAGIC.to_vec();
-    wanted_head.put_u32_le(VERSION);
-    wanted_head.resize(HEAD, 0);
-    if head[..] != wanted_head || loaded.start.file != number {
+    if head[..] != self::head() || loaded.start.file != number {
         return Err(damaged(0, "checkpoint header"));
     }
     let mut position = HEAD as u64;

@@ -33,7 +33,8 @@ impl Prints {
 
     pub(crate) fn add(&mut self, uid: u64, base: Offset, prints: &[u64]) {
         self.len += prints.len();
-        self.fresh.extend(prints.iter().zip(base..).map(|(print, offset)| (*print, uid, offset)));
+        let offset = |n: usize| base.saturating_add(n as Offset);
+        self.fresh.extend(prints.iter().enumerate().map(|(n, print)| (*print, uid, offset(n))));
         if self.fresh.len() >= FRESH {
             let mut run = std::mem::take(&mut self.fresh);
             run.sort_unstable();

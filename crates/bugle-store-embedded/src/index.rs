@@ -35,7 +35,7 @@ pub(crate) struct Entry {
 
 impl Entry {
     pub(crate) fn end(&self) -> Offset {
-        self.base + Offset::from(self.count)
+        self.base.saturating_add(Offset::from(self.count))
     }
 }
 
@@ -138,7 +138,7 @@ impl Sealed {
     }
 
     /// As [`MemFile::run`].
-    fn run(&self, uid: u64, offset: Offset, to: Offset, most: usize) -> io::Result<Vec<Entry>> {
+    pub(crate) fn run(&self, uid: u64, offset: Offset, to: Offset, most: usize) -> io::Result<Vec<Entry>> {
         let Some(first) = self.at_or_below(uid, offset)?.filter(|entry| entry.end() > offset) else {
             return Ok(Vec::new());
         };
@@ -171,7 +171,7 @@ impl Sealed {
 
     /// Whether the file may hold a segment of a lane in this range: its last one that begins in or below the range
     /// reaches into it.
-    fn holds(&self, uid: u64, range: &Range<Offset>) -> io::Result<bool> {
+    pub(crate) fn holds(&self, uid: u64, range: &Range<Offset>) -> io::Result<bool> {
         let Some(last) = range.end.checked_sub(1).filter(|last| *last >= range.start) else {
             return Ok(false);
         };

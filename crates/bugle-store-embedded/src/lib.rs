@@ -29,6 +29,9 @@ mod table;
 mod tally;
 mod writer;
 
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
+
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};

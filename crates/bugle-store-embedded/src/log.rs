@@ -68,12 +68,18 @@ impl LogFile {
 
     /// Read back and check the frame at `position`.
     pub(crate) fn frame(&self, position: u32, len: u32) -> io::Result<Frame> {
+        let damaged = |what: &str| {
+            let what = format!("damaged: {} at {position}: {what}", log_name(self.id));
+            io::Error::new(io::ErrorKind::InvalidData, what)
+        };
+        // No room is made for more than there is, whatever an index says. A record may have made the file longer.
+        let end = u64::from(position) + u64::from(len);
+        if end > self.size && end > self.file.len()? {
+            return Err(damaged("frame length"));
+        }
         let mut bytes = vec![0; len as usize];
         read_exact(&*self.file, &mut bytes, u64::from(position))?;
-        Frame::decode(self.salt, &Bytes::from(bytes)).map_err(|_| {
-            let what = format!("damaged: {} at {position}: frame checksum", log_name(self.id));
-            io::Error::new(io::ErrorKind::InvalidData, what)
-        })
+        Frame::decode(self.salt, &Bytes::from(bytes)).map_err(|_| damaged("frame checksum"))
     }
 }
 
@@ -87,7 +93,7 @@ fn check_header(header: &[u8], id: u64) -> Option<u64> {
     (known && same && fields.u64().ok()? == xxh3_64(&header[..HEADER - 8])).then_some(salt)
 }
 
-fn build_header(id: u64, salt: u64, size: u64) -> Vec<u8> {
+pub(crate) fn build_header(id: u64, salt: u64, size: u64) -> Vec<u8> {
     let mut out = Vec::with_capacity(PAGE as usize);
     out.put_slice(&MAGIC);
     out.put_u32_le(FORMAT_VERSION);

@@ -50,7 +50,7 @@ impl Frame {
         FRAME_HEADER + self.fingerprints.len() * 8 + self.body.len()
     }
 
-    fn encode(&self, salt: u64, out: &mut Vec<u8>) {
+    pub(crate) fn encode(&self, salt: u64, out: &mut Vec<u8>) {
         let start = out.len();
         out.put_u32_le(0);
         out.put_u32_le(self.body.len() as u32);
@@ -87,7 +87,7 @@ impl Frame {
     }
 }
 
-fn frame_checksum(salt: u64, bytes: &[u8]) -> u32 {
+pub(crate) fn frame_checksum(salt: u64, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&salt.to_le_bytes()), bytes)
 }
 
@@ -189,10 +189,15 @@ pub(crate) fn build_record(
     put_time(&mut header, created_at);
     header.resize(CHECKSUM_AT, 0);
     out[..CHECKSUM_AT].copy_from_slice(&header);
-    let sum = record_checksum(place, &out[..len]);
-    out[CHECKSUM_AT..RECORD_HEADER].copy_from_slice(&sum.to_le_bytes());
+    seal_record(place, &mut out[..len]);
     out.resize(len.next_multiple_of(PAGE as usize), 0);
     starts
+}
+
+/// Put the right checksum into these bytes (exactly the record's length).
+pub(crate) fn seal_record(place: Place, bytes: &mut [u8]) {
+    let sum = record_checksum(place, bytes);
+    bytes[CHECKSUM_AT..RECORD_HEADER].copy_from_slice(&sum.to_le_bytes());
 }
 
 /// Whether these bytes (exactly the record's length) are what was written there.
@@ -217,6 +222,9 @@ pub(crate) fn parse_record(place: Place, bytes: &Bytes) -> Result<Record, Malfor
     let mut fields = Fields(bytes.get(RECORD_HEADER..frames_at).ok_or(Malformed)?);
     let ops = (0..header.ops).map(|_| Op::decode(&mut fields)).collect::<Result<_, _>>()?;
     let mut at = frames_at;
+    if header.frames as usize > (bytes.len() - frames_at) / FRAME_HEADER {
+        return Err(Malformed);
+    }
     let mut frames = Vec::with_capacity(header.frames as usize);
     for _ in 0..header.frames {
         if at > bytes.len() {

@@ -96,7 +96,7 @@ impl State {
         match uid {
             DEAD_UID => self.dead.rows.contains_key(&base),
             TRACE_UID => self.traces.rows.contains_key(&base),
-            _ => self.lanes.get(&uid).is_some_and(|l| base + Offset::from(count) > l.lane.tail),
+            _ => self.lanes.get(&uid).is_some_and(|l| base.saturating_add(Offset::from(count)) > l.lane.tail),
         }
     }
 
@@ -122,13 +122,13 @@ impl State {
                 }
             }
             Op::Dead(row, dead) => {
-                self.next_row = self.next_row.max(row + 1);
+                self.next_row = self.next_row.max(row.saturating_add(1));
                 self.stamp = self.stamp.max(dead.failed_at);
                 self.dead.insert(row, dead);
             }
             Op::DropDead(row) => self.dead.remove(row),
             Op::Trace(row, trace) => {
-                self.next_row = self.next_row.max(row + 1);
+                self.next_row = self.next_row.max(row.saturating_add(1));
                 self.traces.insert(row, trace);
             }
             Op::DropTrace(row) => self.traces.remove(row),
@@ -145,7 +145,7 @@ impl State {
     }
 
     fn apply_catalog(&mut self, op: Op) {
-        self.version += 1;
+        self.version = self.version.saturating_add(1);
         match op {
             Op::Queue(queue) => self.put_queue(queue),
             Op::DropQueue(id) => self.drop_queue(id),
@@ -178,7 +178,7 @@ impl State {
             state.oldest_at = frame.created_at;
         }
         lane.greatest = lane.greatest.max(frame.greatest);
-        let ends = Ends { head: frame.base + Offset::from(frame.count), tail: lane.tail };
+        let ends = Ends { head: frame.base.saturating_add(Offset::from(frame.count)), tail: lane.tail };
         self.stamp = self.stamp.max(frame.created_at);
         self.move_lane(frame.uid, ends, frame.created_at);
         Ok(())
@@ -199,7 +199,7 @@ impl State {
     }
 
     fn add_lane(&mut self, uid: u64, id: LaneId, queue: QueueId, name: Arc<str>, created_at: Timestamp) {
-        self.next_uid = self.next_uid.max(uid + 1);
+        self.next_uid = self.next_uid.max(uid.saturating_add(1));
         if self.lanes.contains_key(&uid) {
             return;
         }

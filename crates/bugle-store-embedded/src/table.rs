@@ -73,8 +73,8 @@ pub(crate) fn build(shape: Shape, file: u64, salt: u64, entries: &[u8], members:
     out.put_u32_le(shape.entry_len as u32);
     out.put_u32_le(shape.key_len as u32);
     out.put_u64_le(bloom.len() as u64);
-    out.put_u64_le(xxh3_64_with_seed(&out[..HEADER - 8], salt));
     out.resize(PAGE_LEN, 0);
+    seal_header(&mut out, salt);
     let mut footer = Vec::new();
     for (number, page) in entries.chunks(shape.per_page() * shape.entry_len).enumerate() {
         let start = out.len();
@@ -88,6 +88,12 @@ pub(crate) fn build(shape: Shape, file: u64, salt: u64, entries: &[u8], members:
     out.put_slice(&footer);
     out.put_u64_le(xxh3_64_with_seed(&footer, salt));
     out
+}
+
+/// Put the right checksum into the header at the front of `table`.
+pub(crate) fn seal_header(table: &mut [u8], salt: u64) {
+    let sum = xxh3_64_with_seed(&table[..HEADER - 8], salt);
+    table[HEADER - 8..HEADER].copy_from_slice(&sum.to_le_bytes());
 }
 
 fn page_checksum(salt: u64, number: usize, bytes: &[u8]) -> u32 {
@@ -108,6 +114,10 @@ impl Table {
             return Ok(None);
         }
         let Some((entries, bloom_len)) = check_header(&header, shape, log, salt) else { return Ok(None) };
+        let len = usize::try_from(file.len()?).unwrap_or(usize::MAX);
+        if entries > len / shape.entry_len || bloom_len > len {
+            return Ok(None);
+        }
         let footer = RwLock::new(None);
         let table = Self { name: name.to_owned(), file, shape, salt, entries, bloom_len, footer };
         if table.file.size()? != table.footer_position() + (table.footer_len() + 8) as u64 {

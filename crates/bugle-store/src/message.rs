@@ -10,6 +10,9 @@ const TRACE: u8 = 1;
 const PRODUCER: u8 = 2;
 const ENCRYPTED: u8 = 4;
 
+/// Bytes of a message without any content.
+pub(crate) const MIN_ENCODED: usize = 16 + 1 + 2 + 4;
+
 /// A message, borrowing nothing; cloning shares the payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
@@ -95,6 +98,10 @@ impl Message {
     pub fn decode(from: &mut Bytes) -> Result<Self, Malformed> {
         let id = take_uuid(from)?;
         let flags = take(from, 1)?[0];
+        // What an unknown flag announces would be taken for something else.
+        if flags & !(TRACE | PRODUCER | ENCRYPTED) != 0 {
+            return Err(Malformed);
+        }
         let transaction_id = take_short(from)?;
         let trace_id = if flags & TRACE != 0 { Some(take_uuid(from)?) } else { None };
         let producer_sub = if flags & PRODUCER != 0 { Some(take_short(from)?) } else { None };
@@ -147,6 +154,13 @@ mod tests {
             assert_eq!(Message::decode(&mut bytes), Ok(message));
             assert!(bytes.is_empty());
         }
+    }
+
+    #[test]
+    fn a_flag_of_another_version_is_an_error() {
+        let mut bytes = sample(true, true).to_bytes().to_vec();
+        bytes[16] |= 8;
+        assert_eq!(Message::decode(&mut bytes.into()), Err(Malformed));
     }
 
     #[test]

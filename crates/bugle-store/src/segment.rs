@@ -9,7 +9,7 @@ use bytes::Bytes;
 use uuid::Uuid;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::message::{Malformed, Message};
+use crate::message::{MIN_ENCODED, Malformed, Message};
 use crate::time::Timestamp;
 
 /// Position of a message in its lane: gapless, assigned in commit order.
@@ -84,12 +84,16 @@ pub struct Segment {
 impl Segment {
     /// Offset after its last message.
     pub fn end(&self) -> Offset {
-        self.base + Offset::from(self.count)
+        self.base.saturating_add(Offset::from(self.count))
     }
 
     /// Decode all messages; the result has exactly `count` entries and shares the body's memory.
     pub fn messages(&self) -> Result<Vec<Message>, Malformed> {
         let mut body = self.body.clone();
+        // The count is kept beside the body and may be wrong where the body is right.
+        if self.count as usize > self.body.len() / MIN_ENCODED {
+            return Err(Malformed);
+        }
         let mut out = Vec::with_capacity(self.count as usize);
         for _ in 0..self.count {
             out.push(Message::decode(&mut body)?);
@@ -101,6 +105,16 @@ impl Segment {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_count_that_the_body_cannot_hold_is_refused_before_room_is_made_for_it() {
+        let body = Bytes::from(vec![0; 2 * MIN_ENCODED]);
+        let of = |count| Segment { base: 0, count, created_at: Timestamp(1), id: 1, body: body.clone() };
+        assert_eq!(of(2).messages().map(|messages| messages.len()), Ok(2));
+        for count in [1, 3, u32::MAX] {
+            assert_eq!(of(count).messages(), Err(Malformed), "{count}");
+        }
+    }
 
     #[test]
     fn only_canonical_uuid_v7_counts() {

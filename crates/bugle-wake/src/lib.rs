@@ -79,6 +79,9 @@ mod udp;
 
 mod bell;
 
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
+
 pub use bell::Bell;
 pub use hint::{Audience, Heard, Hearing, HearingState, Source, Tiding};
 pub use notify::NotifyOptions;

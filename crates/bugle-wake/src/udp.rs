@@ -130,16 +130,16 @@ impl Transport for UdpTransport {
 }
 
 /// Signs and checks datagrams.
-struct Seal {
+pub(crate) struct Seal {
     key: hmac::Key,
 }
 
 impl Seal {
-    fn new(secret: &[u8]) -> Self {
+    pub(crate) fn new(secret: &[u8]) -> Self {
         Self { key: hmac::Key::new(hmac::HMAC_SHA256, secret) }
     }
 
-    fn wrap(&self, at: u64, number: u64, frame: &[u8]) -> Vec<u8> {
+    pub(crate) fn wrap(&self, at: u64, number: u64, frame: &[u8]) -> Vec<u8> {
         let mut datagram = Vec::with_capacity(ENVELOPE + frame.len());
         datagram.resize(SIGNATURE, 0);
         datagram.extend(at.to_be_bytes());
@@ -151,7 +151,7 @@ impl Seal {
     }
 
     /// The frame of a datagram, unless something is wrong with it.
-    fn open(&self, datagram: &[u8], now: u64, windows: &mut Windows) -> Result<Bytes, DropReason> {
+    pub(crate) fn open(&self, datagram: &[u8], now: u64, windows: &mut Windows) -> Result<Bytes, DropReason> {
         if datagram.len() < ENVELOPE + HEADER || datagram.len() > DATAGRAM {
             return Err(DropReason::Malformed);
         }

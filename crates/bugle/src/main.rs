@@ -3,6 +3,7 @@
 //! Modules in reading order; each uses only those above it.
 
 mod allocator;
+mod descriptors;
 mod engine;
 mod logs;
 mod migrate;

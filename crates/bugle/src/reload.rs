@@ -1,5 +1,5 @@
 //! SIGHUP: read the settings' sources and files again, and put into force what can change without a restart:
-//! certificate and key, API keys, token keys, origins, hosts, the access log and the log level.
+//! certificate and key, API keys, token keys, limits of callers, origins, hosts, the access log and the log level.
 //!
 //! Settings that cannot be read change nothing; a part that cannot be used stays as it was. Both are told.
 

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::reload::{Reload, read_tls};
 use crate::settings::{ServeArgs, Settings, Sources, WakingSettings};
-use crate::{engine, logs};
+use crate::{descriptors, engine, logs};
 
 /// `bugle serve`.
 pub(crate) fn run(args: ServeArgs) -> Result<()> {
@@ -38,6 +38,7 @@ async fn serve(settings: Settings, args: ServeArgs, logs: logs::Logs) -> Result<
     for warning in &settings.auth.warnings {
         tracing::warn!("{warning}");
     }
+    let descriptors = descriptors::raise();
     let mut signals = Signals::listen()?;
     let (listener, loopback) = bind(&settings).await?;
     let address = listener.local_addr().context("listen address")?;
@@ -61,10 +62,11 @@ async fn serve(settings: Settings, args: ServeArgs, logs: logs::Logs) -> Result<
 
     let draining = CancellationToken::new();
     let stop = CancellationToken::new();
-    let config = HttpConfig { draining: draining.clone(), ..settings.http };
+    let config = HttpConfig { draining: draining.clone(), edge: gate.edge(), ..settings.http };
     let router = bugle_http::router(broker.clone(), config);
     let scheme = if tls.is_some() { "https" } else { "http" };
-    let serve = ServeConfig { gate, tls, ..settings.serve };
+    let max_connections = descriptors::connections(settings.serve.max_connections, descriptors);
+    let serve = ServeConfig { gate, tls, max_connections, ..settings.serve };
     let server = tokio::spawn(bugle_http::serve(listener, router, serve, stop.clone()));
     tracing::info!(%address, store = ?settings.store, auth = settings.auth.on(), scheme, "serving");
     greet(scheme, address);

@@ -12,6 +12,7 @@ use std::sync::{Arc, RwLock};
 use axum::Router;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Either};
 use http::header::{self, AUTHORIZATION, ORIGIN, WWW_AUTHENTICATE};
@@ -21,11 +22,13 @@ use hyper_util::service::TowerToHyperService;
 use tracing::Instrument;
 
 use super::AuthError;
+use super::callers::{CallerLimits, Callers, Inside, Who};
 use super::keys::ApiKeys;
 use super::origin::{foreign_fetch, local, named_hosts, on_list, same};
 use super::roles::{Caller, Level, Rule, listed, rule};
 use super::token::{Denied, JwtConfig, Tokens};
 use crate::access::Record;
+use crate::edge::Edge;
 use crate::error::{Failure, caught};
 use crate::request_id::{RequestId, X_REQUEST_ID};
 
@@ -46,11 +49,17 @@ pub struct GateConfig {
     pub allowed_hosts: Vec<String>,
     /// Write one line per request.
     pub access_log: bool,
+    /// What each caller may have; paths that need no credentials are free of it.
+    pub limits: CallerLimits,
 }
 
 /// The gate. Copies are one gate.
 #[derive(Clone, Default)]
-pub struct Gate(Arc<RwLock<Arc<Policy>>>);
+pub struct Gate {
+    policy: Arc<RwLock<Arc<Policy>>>,
+    /// Kept when the settings are replaced.
+    callers: Arc<Callers>,
+}
 
 impl std::fmt::Debug for Gate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -61,18 +70,24 @@ impl std::fmt::Debug for Gate {
 impl Gate {
     /// Check the settings and build the gate. Needs a runtime if there is a key set.
     pub fn open(config: GateConfig) -> Result<Self, AuthError> {
-        Ok(Self(Arc::new(RwLock::new(Arc::new(Policy::open(config, None)?)))))
+        let policy = Arc::new(RwLock::new(Arc::new(Policy::open(config, None)?)));
+        Ok(Self { policy, callers: Arc::default() })
     }
 
     /// Put other settings in force for requests that come from now on. On an error the old ones stay.
     pub fn replace(&self, config: GateConfig) -> Result<(), AuthError> {
         let policy = Arc::new(Policy::open(config, Some(&self.policy()))?);
-        *self.0.write().unwrap_or_else(std::sync::PoisonError::into_inner) = policy;
+        *self.policy.write().unwrap_or_else(std::sync::PoisonError::into_inner) = policy;
         Ok(())
     }
 
+    /// The counters of what happens before a route.
+    pub fn edge(&self) -> Edge {
+        self.callers.edge()
+    }
+
     fn policy(&self) -> Arc<Policy> {
-        self.0.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+        self.policy.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
     }
 
     /// Answer a request: refuse it, or have `router` answer it.
@@ -95,33 +110,68 @@ impl Gate {
                 let _ = subject.set(known.clone());
             }
         };
-        let after = After { id, record, origin: policy.welcome_origin(request.headers()) };
+        let mut after = After { id, record, origin: policy.welcome_origin(request.headers()), inside: None };
         let way: Way<_> = match policy.admit(door, &request, rule) {
             Step::Refuse(response) => Either::Left(ready(response)),
-            Step::Open => Either::Right(Either::Left(caught(router.call(request)).instrument(span))),
+            Step::Public => Either::Right(Either::Left(caught(router.call(request)).instrument(span))),
+            Step::Open => match self.count(&policy, None, door, &mut request) {
+                Ok(inside) => {
+                    after.inside = inside;
+                    Either::Right(Either::Left(caught(router.call(request)).instrument(span)))
+                }
+                Err(refused) => Either::Left(ready(refused.into_response())),
+            },
             Step::Known(caller) => {
                 know(&caller);
-                request.extensions_mut().insert(caller);
-                Either::Right(Either::Left(caught(router.call(request)).instrument(span)))
+                match self.count(&policy, caller.subject.as_ref(), door, &mut request) {
+                    Ok(inside) => {
+                        after.inside = inside;
+                        request.extensions_mut().insert(caller);
+                        Either::Right(Either::Left(caught(router.call(request)).instrument(span)))
+                    }
+                    Err(refused) => Either::Left(ready(refused.into_response())),
+                }
             }
             Step::Token(token) => {
-                let router = router.clone();
+                let (router, gate) = (router.clone(), self.clone());
                 let checked = async move {
                     let caller = policy.check(token, rule.level).await;
-                    drop(policy);
-                    match caller {
-                        Ok(caller) => {
-                            know(&caller);
-                            request.extensions_mut().insert(caller);
-                            caught(router.call(request)).await
-                        }
-                        Err(refused) => *refused,
-                    }
+                    let caller = match caller {
+                        Ok(caller) => caller,
+                        Err(refused) => return *refused,
+                    };
+                    know(&caller);
+                    let inside = gate.count(&policy, caller.subject.as_ref(), door, &mut request);
+                    drop((policy, gate));
+                    let _inside = match inside {
+                        Ok(inside) => inside,
+                        Err(refused) => return refused.into_response(),
+                    };
+                    request.extensions_mut().insert(caller);
+                    caught(router.call(request)).await
                 };
                 Either::Right(Either::Right(checked.instrument(span).boxed()))
             }
         };
         way.map(move |response| Ok(after.finish(response)))
+    }
+
+    /// Count a request of a caller, if anybody has limits.
+    fn count(
+        &self,
+        policy: &Policy,
+        subject: Option<&Bytes>,
+        door: Door,
+        request: &mut Request<Body>,
+    ) -> Result<Option<Inside>, Failure> {
+        if !policy.limited {
+            return Ok(None);
+        }
+        let pass = self.callers.enter(&policy.config.limits, Who::new(subject, door.peer.ip()))?;
+        if let Some(allowance) = pass.allowance {
+            request.extensions_mut().insert(allowance);
+        }
+        Ok(pass.inside)
     }
 }
 
@@ -141,6 +191,8 @@ struct After {
     record: Option<Box<Record>>,
     /// The origin to name in the answer, so that the browser shows it to its page.
     origin: Option<HeaderValue>,
+    /// Counted among the caller's requests until then.
+    inside: Option<Inside>,
 }
 
 impl After {
@@ -153,6 +205,7 @@ impl After {
             let exposed = HeaderValue::from_static("x-request-id, retry-after, bugle-store");
             headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
         }
+        drop(self.inside);
         match self.record {
             Some(record) => record.answered(response),
             None => response,
@@ -163,6 +216,8 @@ impl After {
 /// What to do with a request.
 enum Step {
     Refuse(Response),
+    /// Nobody asks who it is, nor how often.
+    Public,
     /// Nobody asks who it is.
     Open,
     Known(Caller),
@@ -175,13 +230,15 @@ enum Step {
 struct Policy {
     config: GateConfig,
     tokens: Option<Tokens>,
+    /// Somebody has limits.
+    limited: bool,
 }
 
 impl Policy {
     fn open(config: GateConfig, before: Option<&Self>) -> Result<Self, AuthError> {
         let old = before.and_then(|before| before.tokens.as_ref());
         let tokens = config.jwt.clone().map(|jwt| Tokens::open(jwt, old)).transpose()?;
-        Ok(Self { config, tokens })
+        Ok(Self { limited: config.limits.any(), config, tokens })
     }
 
     /// The request's origin, if its pages may use the server.
@@ -211,9 +268,11 @@ impl Policy {
                 return Step::Refuse(preflight());
             }
         }
-        if (self.tokens.is_none() && self.config.api_keys.is_empty())
-            || listed(&self.config.public_paths, request.uri().path())
-        {
+        let open = self.tokens.is_none() && self.config.api_keys.is_empty();
+        if (!open || self.limited) && listed(&self.config.public_paths, request.uri().path()) {
+            return Step::Public;
+        }
+        if open {
             return Step::Open;
         }
         self.identify(headers, rule.level)

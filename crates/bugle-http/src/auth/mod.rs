@@ -4,6 +4,9 @@
 
 mod fetch;
 mod origin;
+mod rate;
+
+mod callers;
 mod roles;
 
 mod keys;
@@ -17,9 +20,11 @@ mod layer;
 pub(crate) use layer::Door;
 pub(crate) use roles::{Producer, listed, rule};
 
+pub use callers::{CallerLimits, Limits};
 pub use jwks::{JwksConfig, JwksSource};
 pub use keys::ApiKeys;
 pub use layer::{Gate, GateConfig};
+pub use rate::Rate;
 pub use roles::{PUBLIC_PATHS, Permissions, Role};
 pub use token::{JwtAlgorithm, JwtConfig, RoleNames};
 

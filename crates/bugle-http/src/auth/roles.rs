@@ -10,6 +10,9 @@ use bytes::Bytes;
 use http::Method;
 use http::request::Parts;
 
+use super::callers::Allowance;
+use crate::error::Failure;
+
 /// Paths that need no credentials unless a setting says otherwise, as [`listed`] reads them: what tells of the server and
 /// of its API, and nothing of messages.
 pub const PUBLIC_PATHS: [&str; 7] =
@@ -83,14 +86,26 @@ pub(crate) struct Caller {
     pub(crate) permissions: Permissions,
 }
 
-/// Who sends messages, as handlers take it: the subject of an authenticated caller.
-pub(crate) struct Producer(pub(crate) Option<Bytes>);
+/// Who sends messages, as handlers take it.
+pub(crate) struct Producer {
+    /// The subject of an authenticated caller.
+    pub(crate) subject: Option<Bytes>,
+    allowance: Option<Allowance>,
+}
+
+impl Producer {
+    /// Refuse more messages than the caller may send.
+    pub(crate) fn sends(&self, messages: usize) -> Result<(), Failure> {
+        self.allowance.as_ref().map_or(Ok(()), |allowance| allowance.take(messages))
+    }
+}
 
 impl<S: Sync> FromRequestParts<S> for Producer {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        Ok(Self(parts.extensions.get::<Caller>().and_then(|caller| caller.subject.clone())))
+        let subject = parts.extensions.get::<Caller>().and_then(|caller| caller.subject.clone());
+        Ok(Self { subject, allowance: parts.extensions.get().cloned() })
     }
 }
 

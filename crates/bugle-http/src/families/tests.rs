@@ -4,6 +4,9 @@ use std::time::{Duration, Instant};
 use super::*;
 use crate::sample::{crowded, lonely, queue, reading};
 
+const EDGE: EdgeReading =
+    EdgeReading { connections: 131, shed: 132, limited: [133, 134, 135, 136], bodies: 137 };
+
 fn lines(reading: &Reading) -> BTreeSet<String> {
     let process = Process {
         user: Duration::from_millis(1250),
@@ -11,7 +14,7 @@ fn lines(reading: &Reading) -> BTreeSet<String> {
         resident_bytes: 4096,
         virtual_bytes: 8192,
     };
-    let text = write(reading, Some(process), false);
+    let text = write(reading, &EDGE, Some(process), false);
     let lines: Vec<String> = text.lines().map(str::to_owned).collect();
     let set: BTreeSet<String> = lines.iter().cloned().collect();
     assert_eq!(lines.len(), set.len(), "no line stands twice");
@@ -48,6 +51,13 @@ fn every_number_of_a_server_is_written_in_its_place() {
             "bugle_acks_rejected_total 45",
             "bugle_dead_lettered_total 46",
             "bugle_redriven_total 47",
+            "bugle_connections 131",
+            "bugle_connections_shed_total 132",
+            "bugle_requests_limited_total{limit=\"requests\"} 133",
+            "bugle_requests_limited_total{limit=\"messages\"} 134",
+            "bugle_requests_limited_total{limit=\"in_flight\"} 135",
+            "bugle_requests_limited_total{limit=\"bodies\"} 136",
+            "bugle_body_bytes 137",
             "bugle_floor_interval_seconds 0.1",
             "bugle_floor_surveys_total 91",
             "bugle_floor_errors_total 92",
@@ -175,7 +185,7 @@ fn a_server_with_20_000_queues_is_written_in_a_few_milliseconds() {
     let reading = crowded(20_000);
     let took = |_| {
         let begun = Instant::now();
-        let text = write(&reading, None, false);
+        let text = write(&reading, &EDGE, None, false);
         assert!(text.len() < 500_000, "{}", text.len());
         begun.elapsed()
     };

@@ -35,7 +35,11 @@ impl Shared {
         (Self::MethodNotAllowed, "MethodNotAllowed", "The path knows other methods than this one."),
         (Self::Timeout, "Timeout", "The body stopped arriving."),
         (Self::TooLarge, "TooLarge", "The body is larger than the server takes (64 MiB unless set)."),
-        (Self::Busy, "Busy", "Too much waits already. Try again after the pause."),
+        (
+            Self::Busy,
+            "Busy",
+            "Too much waits already, or with `code` `rate_limited`: the caller is over a limit of its own. Nothing was changed. Try again after the pause.",
+        ),
         (
             Self::Unavailable,
             "Unavailable",

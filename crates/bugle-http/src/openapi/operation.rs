@@ -44,8 +44,8 @@ impl<'a> Op<'a> {
             answers: BTreeMap::new(),
         });
         let at = api.operations.len() - 1;
-        // Also where credentials are not needed by default: a setting can change that.
-        Self { api, at }.shared(Shared::Unauthorized).shared(Shared::Forbidden)
+        // Also where credentials are not needed, or nothing is limited, by default: a setting can change that.
+        Self { api, at }.shared(Shared::Unauthorized).shared(Shared::Forbidden).shared(Shared::Busy)
     }
 
     fn operation(&mut self) -> &mut Operation {

@@ -19,7 +19,7 @@ pub(crate) async fn single(State(app): State<Arc<App>>, body: Body) -> Result<Re
     let item = {
         let entry: AckEntry<'_> = read(&body)?;
         let at = |field: &str| field.to_owned();
-        ack(&entry, group(&entry.consumer_group, &app.anonymous, &at)?, &at)?
+        ack(&entry, group(&entry.consumer_group, &app.terms.anonymous, &at)?, &at)?
     };
     settle(&app, vec![item]).await
 }
@@ -28,7 +28,7 @@ pub(crate) async fn batch(State(app): State<Arc<App>>, body: Body) -> Result<Res
     let body = body::read(body, &app.config).await?;
     let items = {
         let request: AckBatchRequest<'_> = read(&body)?;
-        let group = group(&request.consumer_group, &app.anonymous, &|field| field.to_owned())?;
+        let group = group(&request.consumer_group, &app.terms.anonymous, &|field| field.to_owned())?;
         objects(&request.acknowledgments, "acknowledgments", "acknowledgments array is required")?
             .map(|(i, entry)| ack(entry?, group.clone(), &|field| format!("acknowledgments[{i}].{field}")))
             .collect::<Result<Vec<_>, Refused>>()?

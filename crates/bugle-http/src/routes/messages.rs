@@ -115,7 +115,7 @@ pub(crate) async fn give_up(
         let request: GiveUpRequest<'_> =
             if body.is_empty() { GiveUpRequest::default() } else { read(&body)? };
         let error = optional(&request.error, "error", &at)?.map(str::to_owned);
-        (group(&request.consumer_group, &app.anonymous, &at)?, error)
+        (group(&request.consumer_group, &app.terms.anonymous, &at)?, error)
     };
     let done = match lane(&partition) {
         Some(lane) => give_up_on(&app, lane, &transaction, group, error).await,

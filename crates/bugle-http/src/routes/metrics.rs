@@ -44,7 +44,7 @@ pub(crate) async fn shared_state(State(app): State<Arc<App>>) -> Response {
 }
 
 fn text(app: &App, open_metrics: bool) -> Response {
-    let page = write(&app.broker.read_all(), Process::read(), open_metrics);
+    let page = write(&app.broker.read_all(), &app.config.edge.read(), Process::read(), open_metrics);
     let mut response = Response::new(Body::from(page));
     let kind = HeaderValue::from_static(if open_metrics { OPEN_METRICS } else { TEXT });
     response.headers_mut().insert(CONTENT_TYPE, kind);

@@ -13,7 +13,7 @@ use bugle_broker::{PopAnswer, PopRequest, PopTarget, Refused, check_name, check_
 use bugle_wire::PopRefusal;
 use http::{HeaderName, HeaderValue, StatusCode};
 
-use crate::app::App;
+use crate::app::{App, Terms};
 use crate::delivery::delivered;
 use crate::error::{Failure, json, json_body};
 use crate::pieces::Pieces;
@@ -31,18 +31,18 @@ pub(crate) async fn by_partition(
     path: Result<Path<(String, String)>, PathRejection>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Failure> {
-    let request = lane_request(&app, path, query)?;
+    let request = lane_request(&app.terms, path, query)?;
     pop(&app, request).await
 }
 
-fn lane_request(
-    app: &App,
+pub(crate) fn lane_request(
+    terms: &Terms,
     path: Result<Path<(String, String)>, PathRejection>,
     query: Option<String>,
 ) -> Result<Arc<PopRequest>, Failure> {
     let Path((queue, partition)) = path.map_err(|e| bad_path(&e))?;
     let target = PopTarget::Lane { queue: queue_name(&queue)?, partition: name("partition", &partition)? };
-    Ok(request(app, target, &Query::read(query.as_deref())?)?)
+    Ok(request(terms, target, &Query::read(query.as_deref())?)?)
 }
 
 pub(crate) async fn by_queue(
@@ -50,25 +50,25 @@ pub(crate) async fn by_queue(
     path: Result<Path<String>, PathRejection>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Failure> {
-    let request = queue_request(&app, path, query)?;
+    let request = queue_request(&app.terms, path, query)?;
     pop(&app, request).await
 }
 
-fn queue_request(
-    app: &App,
+pub(crate) fn queue_request(
+    terms: &Terms,
     path: Result<Path<String>, PathRejection>,
     query: Option<String>,
 ) -> Result<Arc<PopRequest>, Failure> {
     let Path(queue) = path.map_err(|e| bad_path(&e))?;
     let target = PopTarget::Queue { queue: queue_name(&queue)? };
-    Ok(request(app, target, &Query::read(query.as_deref())?)?)
+    Ok(request(terms, target, &Query::read(query.as_deref())?)?)
 }
 
 pub(crate) async fn by_filter(
     State(app): State<Arc<App>>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Failure> {
-    match filter_request(&app, query)? {
+    match filter_request(&app.terms, query)? {
         Some(request) => pop(&app, request).await,
         None => {
             let refusal = PopRefusal { success: false, error: "namespace or task is required", messages: [] };
@@ -77,14 +77,17 @@ pub(crate) async fn by_filter(
     }
 }
 
-fn filter_request(app: &App, query: Option<String>) -> Result<Option<Arc<PopRequest>>, Failure> {
+pub(crate) fn filter_request(
+    terms: &Terms,
+    query: Option<String>,
+) -> Result<Option<Arc<PopRequest>>, Failure> {
     let query = Query::read(query.as_deref())?;
     let part = |field| query.text(field).map(|value| name(field, value)).transpose();
     let (namespace, task) = (part("namespace")?, part("task")?);
     if namespace.is_none() && task.is_none() {
         return Ok(None);
     }
-    Ok(Some(request(app, PopTarget::Filter { namespace, task }, &query)?))
+    Ok(Some(request(terms, PopTarget::Filter { namespace, task }, &query)?))
 }
 
 /// The refusal of a path that cannot be read, by all routes that have names in theirs.
@@ -139,7 +142,7 @@ fn response(app: &App, answer: PopAnswer, request: &PopRequest) -> Response {
     response
 }
 
-fn request(app: &App, target: PopTarget, query: &Query<'_>) -> Result<Arc<PopRequest>, Refused> {
+fn request(terms: &Terms, target: PopTarget, query: &Query<'_>) -> Result<Arc<PopRequest>, Refused> {
     let named = query.text("consumerGroup");
     let conflation = query.flag("conflation");
     let auto_ack = query.flag("autoAck");
@@ -151,8 +154,8 @@ fn request(app: &App, target: PopTarget, query: &Query<'_>) -> Result<Arc<PopReq
     }
     Ok(Arc::new(PopRequest {
         target,
-        group: named.map_or_else(|| Ok(app.anonymous.clone()), |group| name("consumerGroup", group))?,
-        wait: wait(app, query)?,
+        group: named.map_or_else(|| Ok(terms.anonymous.clone()), |group| name("consumerGroup", group))?,
+        wait: wait(terms, query)?,
         batch: query.number("batch")?.map(|n| at_most_u32(n.max(1))),
         partitions: query.number("partitions")?.map(|n| if n <= 0 { u32::MAX } else { at_most_u32(n) }),
         auto_ack,
@@ -165,18 +168,18 @@ fn request(app: &App, target: PopTarget, query: &Query<'_>) -> Result<Arc<PopReq
 }
 
 /// How long to wait; `timeout` is looked at only by those who wait.
-fn wait(app: &App, query: &Query<'_>) -> Result<Option<Duration>, Refused> {
+fn wait(terms: &Terms, query: &Query<'_>) -> Result<Option<Duration>, Refused> {
     if !query.flag("wait") {
         return Ok(None);
     }
     let asked = match query.strict_number("timeout")? {
-        None => app.config.default_wait,
+        None => terms.default_wait,
         Some(ms) => match u64::try_from(ms) {
             Ok(ms) if ms > 0 => Duration::from_millis(ms),
             _ => return Err(Refused::Invalid("timeout must be greater than 0".into())),
         },
     };
-    Ok(Some(asked.min(app.config.max_wait)))
+    Ok(Some(asked.min(terms.max_wait)))
 }
 
 /// A lease length below 1 is none at all: the queue's own applies.

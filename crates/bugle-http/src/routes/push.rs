@@ -18,12 +18,13 @@ use crate::error::{Failure, json};
 
 pub(crate) async fn push(
     State(app): State<Arc<App>>,
-    Producer(producer): Producer,
+    producer: Producer,
     body: Body,
 ) -> Result<Response, Failure> {
     let body = body::read(body, &app.config).await?;
-    let items = items(&body, producer)?;
+    let items = items(&body, producer.subject.clone())?;
     drop(body);
+    producer.sends(items.len())?;
     if items.is_empty() {
         return Ok(json(StatusCode::CREATED, &[(); 0]));
     }
@@ -57,7 +58,7 @@ fn result<'a>(index: usize, pushed: &'a Pushed, (queue, partition): &'a Told) ->
 }
 
 /// Everything in the body, checked before any of it is sent on.
-fn items(body: &Bytes, producer: Option<Bytes>) -> Result<Vec<PushItem>, Failure> {
+pub(crate) fn items(body: &Bytes, producer: Option<Bytes>) -> Result<Vec<PushItem>, Failure> {
     let request: PushRequest<'_> = read(body)?;
     // An absent payload is stored as null: this is what the older suites expect.
     let mut pushes = Pushes::new(body, "null", producer);

@@ -77,7 +77,7 @@ pub(crate) async fn clear(
     Ok(response)
 }
 
-fn request(body: &[u8]) -> Result<Configure, Failure> {
+pub(crate) fn request(body: &[u8]) -> Result<Configure, Failure> {
     let request: ConfigureRequest<'_> = read(body)?;
     let Field::Is(queue) = &request.queue else {
         return Err(Refused::Invalid("queue is required and must be a string".into()).into());

@@ -36,7 +36,9 @@ pub(crate) const MAX_LIMIT: usize = 1000;
 
 pub(crate) async fn record(State(app): State<Arc<App>>, body: Body) -> Result<Response, Failure> {
     let body = body::read(body, &app.config).await?;
-    let Some(trace) = new_trace(&body, &app.anonymous)? else { return Ok(not_found("Message not found")) };
+    let Some(trace) = new_trace(&body, &app.terms.anonymous)? else {
+        return Ok(not_found("Message not found"));
+    };
     drop(body);
     match app.broker.record_trace(trace).await? {
         Some(trace_id) => Ok(json(StatusCode::CREATED, &TraceRecorded { success: true, trace_id })),

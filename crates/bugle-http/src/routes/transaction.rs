@@ -23,12 +23,13 @@ use crate::error::{Failure, json};
 
 pub(crate) async fn transaction(
     State(app): State<Arc<App>>,
-    Producer(producer): Producer,
+    producer: Producer,
     body: Body,
 ) -> Result<Response, Failure> {
     let body = body::read(body, &app.config).await?;
-    let (operations, required) = bundle(&body, &app.anonymous, producer)?;
+    let (operations, required) = bundle(&body, &app.terms.anonymous, producer.subject.clone())?;
     drop(body);
+    producer.sends(operations.iter().filter(|operation| matches!(operation, Operation::Push(_))).count())?;
     let done = if operations.is_empty() {
         Transacted { success: true, error: None, reason: None, results: Vec::new() }
     } else {
@@ -64,7 +65,7 @@ fn outcome(index: usize, result: &OperationResult) -> OperationOutcome<'_> {
 }
 
 /// The flattened operations and the leases named for all of them.
-fn bundle(
+pub(crate) fn bundle(
     body: &Bytes,
     anonymous: &Group,
     producer: Option<Bytes>,

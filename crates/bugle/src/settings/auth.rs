@@ -7,6 +7,7 @@ use bugle_http::{ApiKeys, GateConfig, JwksConfig, JwksSource, JwtAlgorithm, JwtC
 
 use super::amount::Span;
 use super::checked::{get, lasting, redacted};
+use super::limits;
 use super::raw::{AuthMode, Raw};
 
 /// Secrets shorter than this can be guessed from one token.
@@ -57,6 +58,7 @@ impl AuthSettings {
                 loopback: false,
                 allowed_hosts: list(raw.allowed_host.as_deref().unwrap_or_default()),
                 access_log: get(raw.access_log, "access-log")?,
+                limits: limits::check(raw)?,
             },
             tls: match (&raw.tls_cert, &raw.tls_key) {
                 (Some(certificate), Some(key)) => {

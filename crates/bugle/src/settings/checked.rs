@@ -102,11 +102,15 @@ fn defaults() -> Raw {
         log_format: Some(LogFormat::Text),
         log_level: Some("info".into()),
         max_body: Some(Size(http.max_body)),
+        max_body_memory: Some(Size(http.max_body_memory)),
+        max_header_bytes: Some(Size(serve.max_header_bytes)),
         max_connections: Some(serve.max_connections),
         max_streams: Some(serve.max_streams),
         first_byte_timeout: Some(Span(serve.first_byte_timeout)),
         header_timeout: Some(Span(serve.header_timeout)),
         body_timeout: Some(Span(http.body_timeout)),
+        min_body_rate: Some(Size(http.min_body_rate)),
+        answer_timeout: Some(Span(serve.answer_timeout)),
         drain_delay: Some(Span(Duration::ZERO)),
         shutdown_grace: Some(Span(serve.shutdown_grace)),
         default_timeout: Some(Span(http.default_wait)),
@@ -178,6 +182,8 @@ impl Settings {
             http: HttpConfig {
                 max_body: positive(raw.max_body.map(|size| size.0), "max-body")?,
                 body_timeout: lasting(raw.body_timeout, "body-timeout")?,
+                min_body_rate: positive(raw.min_body_rate.map(|size| size.0), "min-body-rate")?,
+                max_body_memory: positive(raw.max_body_memory.map(|size| size.0), "max-body-memory")?,
                 default_wait: lasting(raw.default_timeout, "default-timeout")?,
                 max_wait: lasting(raw.max_timeout, "max-timeout")?,
                 engine: store.name().into(),
@@ -188,6 +194,8 @@ impl Settings {
                 max_streams: positive(raw.max_streams, "max-streams")?,
                 first_byte_timeout: lasting(raw.first_byte_timeout, "first-byte-timeout")?,
                 header_timeout: lasting(raw.header_timeout, "header-timeout")?,
+                max_header_bytes: header_bytes(&raw)?,
+                answer_timeout: lasting(raw.answer_timeout, "answer-timeout")?,
                 shutdown_grace: get(raw.shutdown_grace, "shutdown-grace")?.0,
                 ..ServeConfig::default()
             },
@@ -232,6 +240,13 @@ fn store(raw: &Raw) -> Result<StoreSettings> {
         pooler: get(raw.pg_pooler, "pg-pooler")?,
         connections: (least, most),
     }))
+}
+
+/// What is read at once goes by this too, so it cannot be very small.
+fn header_bytes(raw: &Raw) -> Result<usize> {
+    let Size(bytes) = get(raw.max_header_bytes, "max-header-bytes")?;
+    ensure!(bytes >= 8 << 10, "max-header-bytes must be at least 8KiB");
+    Ok(bytes)
 }
 
 fn spool(raw: &Raw, store: &StoreSettings) -> Result<SpoolOptions> {

@@ -6,6 +6,7 @@
 mod amount;
 mod auth;
 mod checked;
+mod limits;
 mod old;
 mod raw;
 mod sources;

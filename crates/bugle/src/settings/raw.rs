@@ -173,6 +173,25 @@ raw! {
     #[arg(help_heading = "Security", value_name = "HOST,…")]
     allowed_host: String, "BUGLE_ALLOWED_HOST";
 
+    /// Most requests of one caller in a second: 100, or 100/500 for 500 at once; more is a 429 [default: no limit]
+    ///
+    /// A caller is an API key, the subject of a token, or without credentials the address it comes from. Health, metrics
+    /// and the other paths of --public-paths are free.
+    #[arg(help_heading = "Limits", value_name = "N[/BURST]")]
+    limit_requests: String, "BUGLE_LIMIT_REQUESTS";
+    /// Most messages that one caller pushes in a second, written like --limit-requests [default: no limit]
+    #[arg(help_heading = "Limits", value_name = "N[/BURST]")]
+    limit_messages: String, "BUGLE_LIMIT_MESSAGES";
+    /// Most requests of one caller at a time, waiting pops included [default: no limit]
+    #[arg(help_heading = "Limits", value_name = "N")]
+    limit_in_flight: u32, "BUGLE_LIMIT_IN_FLIGHT";
+    /// Limits of single callers in the place of these: name:requests:messages:in-flight, separated by commas; - is no limit
+    #[arg(help_heading = "Limits", value_name = "LIST")]
+    limit_callers: String, "BUGLE_LIMIT_CALLERS";
+    /// File to read --limit-callers from, one per line
+    #[arg(help_heading = "Limits", value_name = "FILE")]
+    limit_callers_file: PathBuf, "BUGLE_LIMIT_CALLERS_FILE";
+
     /// Write one line per request [default: false]
     #[arg(help_heading = "Logs", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     access_log: bool, "BUGLE_ACCESS_LOG";
@@ -186,7 +205,16 @@ raw! {
     /// Most bytes of a request body [default: 64MiB]
     #[arg(help_heading = "HTTP", value_name = "SIZE")]
     max_body: Size, "BUGLE_MAX_BODY";
-    /// Most connections; more wait [default: 20000]
+    /// Most bytes of large request bodies that are here at a time, all together; more is a 429 [default: 512MiB]
+    #[arg(help_heading = "HTTP", value_name = "SIZE")]
+    max_body_memory: Size, "BUGLE_MAX_BODY_MEMORY";
+    /// Most bytes of a request's line and headers, 8KiB or more; more is a 431 [default: 64KiB]
+    #[arg(help_heading = "HTTP", value_name = "SIZE")]
+    max_header_bytes: Size, "BUGLE_MAX_HEADER_BYTES";
+    /// Most connections; over it idle ones are closed, and more wait while all are busy [default: 20000]
+    ///
+    /// Never more than the limit of file descriptors (ulimit -n, raised as far as it goes) less a reserve of an eighth, 256 at
+    /// least.
     #[arg(help_heading = "HTTP", value_name = "N")]
     max_connections: usize, "BUGLE_MAX_CONNECTIONS";
     /// Most requests at a time on one HTTP/2 connection [default: 1024]
@@ -201,6 +229,12 @@ raw! {
     /// Longest pause inside a request body [default: 30s]
     #[arg(help_heading = "HTTP", value_name = "DURATION")]
     body_timeout: Span, "BUGLE_BODY_TIMEOUT";
+    /// Fewest bytes in a second of a request body that comes in pieces, after --body-timeout [default: 1KiB]
+    #[arg(help_heading = "HTTP", value_name = "SIZE")]
+    min_body_rate: Size, "BUGLE_MIN_BODY_RATE";
+    /// Longest time during which a client takes nothing of its answer [default: 30s]
+    #[arg(help_heading = "HTTP", value_name = "DURATION")]
+    answer_timeout: Span, "BUGLE_ANSWER_TIMEOUT";
     /// Time between /health/ready turning 503 and the end of accepting, for load balancers [default: 0]
     #[arg(help_heading = "HTTP", value_name = "DURATION")]
     drain_delay: Span, "BUGLE_DRAIN_DELAY";

@@ -68,6 +68,8 @@ fn secrets(mut raw: Raw) -> Result<Raw> {
         jwt_secret_file,
         jwt_public_key,
         jwt_public_key_file,
+        limit_callers,
+        limit_callers_file,
         ..
     } = &mut raw;
     for (name, value, file) in [
@@ -78,6 +80,7 @@ fn secrets(mut raw: Raw) -> Result<Raw> {
         ("api-keys", api_keys, api_keys_file),
         ("jwt-secret", jwt_secret, jwt_secret_file),
         ("jwt-public-key", jwt_public_key, jwt_public_key_file),
+        ("limit-callers", limit_callers, limit_callers_file),
     ] {
         let Some(path) = file.take() else { continue };
         if value.is_some() {

@@ -43,11 +43,15 @@ mod groups;
 #[cfg(test)]
 mod history;
 #[cfg(test)]
+mod hostile;
+#[cfg(test)]
 mod lanes;
 #[cfg(test)]
 mod leases;
 #[cfg(test)]
 mod lifecycle;
+#[cfg(test)]
+mod limits;
 #[cfg(test)]
 mod maintenance;
 #[cfg(test)]

@@ -58,11 +58,32 @@ impl Client {
         self.try_send(method, path, body).await.unwrap()
     }
 
+    /// Any request, with headers.
+    pub(crate) async fn send_with(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Bytes>,
+    ) -> Answer {
+        self.try_send_with(method, path, headers, body).await.unwrap()
+    }
+
     /// Any request, to a server that may end meanwhile.
     pub(crate) async fn try_send(
         &self,
         method: &str,
         path: &str,
+        body: impl Into<Bytes>,
+    ) -> Result<Answer, Box<dyn Error + Send + Sync>> {
+        self.try_send_with(method, path, &[], body).await
+    }
+
+    async fn try_send_with(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
         body: impl Into<Bytes>,
     ) -> Result<Answer, Box<dyn Error + Send + Sync>> {
         let io = TokioIo::new(TcpStream::connect(self.address).await?);
@@ -71,7 +92,10 @@ impl Client {
         let connection = AbortOnDrop(tokio::spawn(async move {
             let _ = connection.await;
         }));
-        let request = Request::builder().method(method).uri(path).header("host", "localhost");
+        let mut request = Request::builder().method(method).uri(path).header("host", "localhost");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
         let response = sender.send_request(request.body(Full::new(body.into())).unwrap()).await?;
         let answer = read(method, path, response).await?;
         drop(connection);

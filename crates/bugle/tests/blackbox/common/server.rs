@@ -73,7 +73,19 @@ impl On {
     /// The same with more flags.
     pub(crate) async fn start_with<S: AsRef<str>>(&self, more: &[S]) -> Server {
         let flags = self.flags.iter().map(String::as_str).chain(more.iter().map(AsRef::as_ref));
-        Server::spawn(flags, self.dir.path()).await
+        Server::spawn(command(self.dir.path()), flags).await
+    }
+
+    /// The same with so many file descriptors.
+    pub(crate) async fn start_limited(&self, descriptors: u32) -> Server {
+        let mut shell = Command::new("sh");
+        shell.env_clear().current_dir(self.dir.path()).stdin(Stdio::null());
+        shell.args([
+            "-c",
+            &format!("ulimit -n {descriptors} && exec \"$0\" \"$@\""),
+            env!("CARGO_BIN_EXE_bugle"),
+        ]);
+        Server::spawn(shell, self.flags.iter().map(String::as_str)).await
     }
 }
 
@@ -98,19 +110,13 @@ impl Deref for Server {
 }
 
 impl Server {
-    async fn spawn<'a>(flags: impl Iterator<Item = &'a str>, dir: &Path) -> Self {
+    async fn spawn<'a>(mut command: Command, flags: impl Iterator<Item = &'a str>) -> Self {
         let flags: Vec<&str> = flags.collect();
         let quiet = flags.iter().all(|flag| !flag.starts_with("--log-level")).then_some("--log-level=warn");
         let listen =
             flags.iter().all(|flag| !flag.starts_with("--listen=")).then_some("--listen=127.0.0.1:0");
-        let mut process = command(dir)
-            .arg("serve")
-            .args(listen)
-            .args(quiet)
-            .args(flags)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut process =
+            command.arg("serve").args(listen).args(quiet).args(flags).stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(process.stdout.take().unwrap());
         let greeting = tokio::task::spawn_blocking(move || {
             let mut line = String::new();
@@ -150,6 +156,11 @@ impl Server {
     /// Ask the server to read its files again.
     pub(crate) fn hang_up(&self) {
         kill_process(self.pid(), Signal::HUP).unwrap();
+    }
+
+    /// How many file descriptors it has.
+    pub(crate) fn descriptors(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.process.id())).unwrap().count()
     }
 
     /// End the process as a crash would.
