@@ -145,11 +145,13 @@ impl Database {
         if is_root() {
             command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups"]);
         }
-        command.args(["--pdeathsig", "QUIT"]).arg(programs().join(program));
-        command.arg("-D").arg(self.dir.join("data")).current_dir(&self.dir);
+        command.args(["--pdeathsig", "QUIT"]);
         if with_env {
-            command.envs(self.options.env.iter().map(|(name, value)| (name, value)));
+            // Set for the program alone: a library that is loaded into `setpriv` too runs as another user there.
+            let set = self.options.env.iter().map(|(name, value)| format!("{name}={value}"));
+            command.arg("env").args(set);
         }
+        command.arg(programs().join(program)).arg("-D").arg(self.dir.join("data")).current_dir(&self.dir);
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         Ok(command)
     }

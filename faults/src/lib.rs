@@ -8,14 +8,18 @@
 //! Modules in reading order; each uses only those above it, but for what a scenario is played on.
 
 mod database;
+mod faketime;
 mod proxy;
 mod servers;
 
 mod scenario;
 mod stage;
 
+mod clock;
+mod disk;
 mod network;
 mod process;
+mod store;
 
 mod table;
 
@@ -24,6 +28,7 @@ mod run;
 use std::sync::Arc;
 
 pub use database::{Database, DatabaseOptions, is_root, programs};
+pub use faketime::Clock;
 pub use proxy::{Protocol, Proxy, Weather};
 pub use run::{Plan, choose, play};
 pub use scenario::{Engine, Outcome, Scenario};
@@ -33,5 +38,5 @@ pub use table::{Row, Table};
 
 /// Every fault there is.
 pub fn scenarios() -> Vec<Arc<dyn Scenario>> {
-    [process::all(), network::all()].concat()
+    [process::all(), network::all(), clock::all(), disk::all(), store::all()].concat()
 }

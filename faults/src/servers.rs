@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -114,21 +114,26 @@ impl Server {
         Ok(())
     }
 
-    /// Ask it to end, and wait until it has.
+    /// Ask it to end, and wait until it has done so well.
     pub async fn end(&mut self) -> Result<()> {
+        let status = self.end_somehow().await?;
+        if status.is_some_and(|status| !status.success()) {
+            bail!("a server that was asked to end ended with {status:?}; its log is {}", self.log.display());
+        }
+        Ok(())
+    }
+
+    /// Ask it to end, and wait until it has, with whatever status.
+    pub async fn end_somehow(&mut self) -> Result<Option<ExitStatus>> {
         self.signal(Signal::TERM)?;
-        let Some(mut process) = self.process.take() else { return Ok(()) };
+        let Some(mut process) = self.process.take() else { return Ok(None) };
         let ended = tokio::task::spawn_blocking(move || {
             let status = process.wait();
             (process, status)
         });
         let ended = tokio::time::timeout(END_LIMIT, ended).await.context("a server does not end")?;
         let (_, status) = ended.context("wait for a server")?;
-        let status = status.context("wait for a server")?;
-        if !status.success() {
-            bail!("a server that was asked to end ended with {status}; its log is {}", self.log.display());
-        }
-        Ok(())
+        Ok(Some(status.context("wait for a server")?))
     }
 
     /// Stop it in its tracks (`STOP`), let it go on (`CONT`).

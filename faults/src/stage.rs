@@ -154,22 +154,34 @@ impl Trial {
         Ok(())
     }
 
+    /// The recorder's clock.
+    pub fn elapsed(&self) -> Duration {
+        self.running.recorder().elapsed()
+    }
+
     /// End the load, take out what is left, and have everything checked.
-    pub async fn judge(self, stage: &Stage, terms: &Terms) -> Result<Outcome> {
-        let (injected, mut figures, recorder) = (self.injected, self.figures, self.running.recorder());
-        let history = match self.running.finish().await {
-            Ok(history) => history,
-            Err(error) => {
-                save(stage, &recorder.take())?;
-                return Err(error).context("the load did not end well");
-            }
-        };
+    pub async fn judge(mut self, stage: &Stage, terms: &Terms) -> Result<Outcome> {
+        let (injected, mut figures) = (self.injected, std::mem::take(&mut self.figures));
+        let returns = std::mem::take(&mut self.returns);
+        let history = self.end(stage).await?;
         let report = judged(stage, &history, terms).await?;
-        if let Some(longest) = resumed(&history, &self.returns) {
+        if let Some(longest) = resumed(&history, &returns) {
             figures
                 .push(format!("deliveries again {:.2} s after it was back, at most", longest.as_secs_f64()));
         }
         Ok(Outcome { report, injected, gap: gap(&history), figures })
+    }
+
+    /// End the load and take out what is left.
+    pub async fn end(self, stage: &Stage) -> Result<History> {
+        let recorder = self.running.recorder();
+        match self.running.finish().await {
+            Ok(history) => Ok(history),
+            Err(error) => {
+                save(stage, &recorder.take())?;
+                Err(error).context("the load did not end well")
+            }
+        }
     }
 
     /// End the load and leave what is left.

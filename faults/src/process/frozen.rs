@@ -32,7 +32,8 @@ impl Scenario for Frozen {
         let load = stage.load(servers.iter().map(|server| server.url()));
         let mut trial = stage.begin(&load)?;
         while trial.goes_on() {
-            trial.traffic(200).await?;
+            let more = if stage.short { 200 } else { 1000 };
+            trial.traffic(more).await?;
             let victim = stage.rng.usize(..servers.len());
             servers[victim].signal(Signal::STOP)?;
             // Shorter than clients wait for an answer sometimes, longer at other times.

@@ -1,0 +1,124 @@
+//! The disk is full, and after a while it is not: a file system of its own, in memory, that a file fills and leaves.
+//!
+//! It is mounted in a mount namespace of its own, which ends with the round.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use async_trait::async_trait;
+use bugle_history::Terms;
+
+use crate::database::is_root;
+use crate::scenario::{Engine, Outcome, Scenario};
+use crate::stage::{Stage, embedded};
+
+/// See the module.
+pub(crate) struct Full;
+
+#[async_trait]
+impl Scenario for Full {
+    fn name(&self) -> &'static str {
+        "disk-full"
+    }
+
+    fn about(&self) -> &'static str {
+        "a file system without space for a while; kill -9 of the server in some of these times"
+    }
+
+    fn engine(&self) -> Engine {
+        Engine::Embedded
+    }
+
+    async fn run(&self, stage: &mut Stage) -> Result<Outcome> {
+        let disk = SmallDisk::mount(&stage.dir.join("disk"))?;
+        let mut manner = embedded();
+        manner.flags.retain(|flag| !flag.starts_with("--data-dir"));
+        manner.flags.push(format!("--data-dir={}", disk.dir.join("data").display()));
+        manner.before = disk.inside();
+        let mut server = stage.server("server", manner).await?;
+        let mut trial = stage.begin(&stage.load([server.url()]))?;
+        while trial.goes_on() {
+            let more = stage.rng.usize(200..800);
+            trial.traffic(more).await?;
+            disk.fill()?;
+            trial.injected += 1;
+            trial.traffic(100).await?;
+            if stage.rng.u8(..4) == 0 {
+                server.kill()?;
+                disk.empty()?;
+                server.begin().await?;
+            } else {
+                disk.empty()?;
+            }
+            trial.healed();
+        }
+        trial.judge(stage, &Terms::default()).await
+    }
+}
+
+/// A file system that only a process of ours can see.
+struct SmallDisk {
+    holder: Child,
+    dir: PathBuf,
+}
+
+impl SmallDisk {
+    fn mount(dir: &Path) -> Result<Self> {
+        std::fs::create_dir(dir).context("a place to mount at")?;
+        let mut command = Command::new("unshare");
+        command.arg(if is_root() { "-m" } else { "-rm" }).args(["sh", "-c"]);
+        command.arg("mount -t tmpfs -o size=512m tmpfs \"$1\" && echo mounted && exec cat").arg("sh").arg(dir);
+        // It ends when its input does: with us.
+        let mut holder = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("unshare")?;
+        let mut line = String::new();
+        let output = holder.stdout.take().context("no output")?;
+        let disk = Self { holder, dir: dir.to_owned() };
+        BufReader::new(output).read_line(&mut line).context("wait for the file system")?;
+        ensure!(line.trim() == "mounted", "no file system could be mounted in a namespace of its own");
+        Ok(disk)
+    }
+
+    /// Words before a program that is to see it.
+    fn inside(&self) -> Vec<String> {
+        let target = self.holder.id().to_string();
+        let user = if is_root() { vec![] } else { vec!["--user", "--preserve-credentials"] };
+        let words = ["nsenter", "--target", &target, "--mount"];
+        words.into_iter().chain(user).map(str::to_owned).collect()
+    }
+
+    fn ballast(&self) -> PathBuf {
+        let inside = self.dir.strip_prefix("/").unwrap_or(&self.dir);
+        PathBuf::from(format!("/proc/{}/root", self.holder.id())).join(inside).join("ballast")
+    }
+
+    /// Leave no space.
+    fn fill(&self) -> Result<()> {
+        let mut file = File::create(self.ballast()).context("make the ballast")?;
+        let (mut bytes, mut all) = (&[0; 1 << 20][..], 0);
+        // Smaller and smaller pieces, until not even a byte fits.
+        while !bytes.is_empty() {
+            match file.write(bytes) {
+                Ok(count) => all += count,
+                Err(_) => bytes = &bytes[..bytes.len() / 16],
+            }
+        }
+        ensure!(all > 0, "the disk was full already");
+        Ok(())
+    }
+
+    /// Leave all of it.
+    fn empty(&self) -> Result<()> {
+        std::fs::remove_file(self.ballast()).context("remove the ballast")
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        // The namespace and its file system end with the last process in it.
+        let _ = self.holder.kill();
+        let _ = self.holder.wait();
+    }
+}
