@@ -1,16 +1,17 @@
 //! Power cuts and kills at every operation of the disk: what was answered is there, in order; what was done with is not, unless
-//! that was never answered; and nothing else ever appears. `BUGLE_SEED` repeats one run.
+//! that was never answered; and nothing else ever appears. `BUGLE_SEED` repeats one run;
+//! `cargo xtask powercuts --minutes N` makes new ones (`BUGLE_POWERCUT_MINUTES`).
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod support;
 
 use std::sync::Arc;
 
+use bugle_disk::SimDisk;
 use bugle_spool::{FileSpool, OpenError};
 use bugle_store::Spool;
 use fastrand::Rng;
 
-use support::disk::MemDisk;
 use support::{drain, number, open, record};
 
 /// What must be true of the spool.
@@ -75,7 +76,7 @@ impl Model {
 }
 
 /// Open after a cut; power may be lost again meanwhile.
-fn reopen(disk: &mut MemDisk, rng: &mut Rng) -> Arc<FileSpool> {
+fn reopen(disk: &mut SimDisk, rng: &mut Rng) -> Arc<FileSpool> {
     loop {
         if rng.bool() {
             disk.cut_after(rng.u64(1..12));
@@ -97,7 +98,7 @@ async fn look(spool: &FileSpool) -> Vec<u64> {
 
 async fn one_seed(seed: u64) {
     let mut rng = Rng::with_seed(seed);
-    let (mut disk, mut model) = (MemDisk::default(), Model::default());
+    let (mut disk, mut model) = (SimDisk::default(), Model::default());
     for _ in 0..rng.usize(2..6) {
         let spool = reopen(&mut disk, &mut rng);
         model.found(&look(&spool).await);
@@ -117,12 +118,6 @@ async fn one_seed(seed: u64) {
 #[test]
 fn nothing_answered_is_lost_and_nothing_done_with_comes_back() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let only = std::env::var("BUGLE_SEED").ok().map(|seed| seed.parse::<u64>().unwrap());
-    for seed in (0..1000).filter(|seed| only.is_none_or(|only| only == *seed)) {
-        let run = std::panic::AssertUnwindSafe(|| runtime.block_on(one_seed(seed)));
-        if let Err(panic) = std::panic::catch_unwind(run) {
-            println!("failed with BUGLE_SEED={seed}");
-            std::panic::resume_unwind(panic);
-        }
-    }
+    let tries = bugle_disk::run_seeds(0..1000, |seed| runtime.block_on(one_seed(seed)));
+    println!("{tries} seeds");
 }

@@ -6,11 +6,12 @@ mod support;
 use std::io::{BufRead, BufReader};
 use std::sync::Arc;
 
+use bugle_disk::{Fault, SimDisk};
 use bugle_store::{Catalog, Engine, Store};
 use bugle_store_embedded::{EmbeddedOptions, EmbeddedStore, OpenError};
 use fastrand::Rng;
-use support::disk::MemDisk;
-use support::model::{Pair, Picture};
+use support::model::Pair;
+use support::picture::Picture;
 
 fn options() -> EmbeddedOptions {
     let mut options = EmbeddedOptions::new("unused");
@@ -22,12 +23,12 @@ fn options() -> EmbeddedOptions {
     options
 }
 
-fn open(disk: &MemDisk) -> Result<Arc<EmbeddedStore>, OpenError> {
+fn open(disk: &SimDisk) -> Result<Arc<EmbeddedStore>, OpenError> {
     EmbeddedStore::open_on(Arc::new(disk.clone()), options())
 }
 
-async fn filled(changes: usize, rng: &mut Rng) -> (MemDisk, Pair, Vec<Picture>) {
-    let disk = MemDisk::default();
+async fn filled(changes: usize, rng: &mut Rng) -> (SimDisk, Pair, Vec<Picture>) {
+    let disk = SimDisk::default();
     let store = open(&disk).unwrap();
     let mut pair = Pair::new();
     let mut history = Vec::new();
@@ -58,7 +59,7 @@ async fn a_flipped_bit_is_refused_or_repaired() {
             refused += 1;
             continue;
         };
-        match support::model::try_look(&*store, &lanes).await {
+        match support::picture::try_look(&*store, &lanes).await {
             Err(_) => refused += 1,
             Ok(seen) => {
                 let whole = history.last().unwrap().blank();
@@ -84,7 +85,7 @@ async fn a_flipped_bit_after_a_clean_close_loses_nothing() {
         let bit = rng.usize(..len * 8);
         damaged.flip(name, bit);
         let Ok(store) = open(&damaged) else { continue };
-        if let Ok(seen) = support::model::try_look(&*store, &pair.lanes()).await {
+        if let Ok(seen) = support::picture::try_look(&*store, &pair.lanes()).await {
             assert!(seen == pair.picture.blank(), "round {round}: {name}, bit {bit}");
         }
     }
@@ -107,7 +108,7 @@ async fn lost_indexes_are_rebuilt() {
     let mut rng = Rng::with_seed(10);
     let (disk, mut pair, _) = filled(400, &mut rng).await;
     open(&disk).unwrap().close().await.unwrap();
-    let tables = |disk: &MemDisk| {
+    let tables = |disk: &SimDisk| {
         let names = disk.files().into_iter().map(|f| f.0);
         names.filter(|n| n.ends_with(".idx") || n.ends_with(".fps")).collect::<Vec<_>>()
     };
@@ -122,19 +123,19 @@ async fn lost_indexes_are_rebuilt() {
 #[tokio::test]
 async fn a_failed_sync_poisons_the_engine() {
     let mut rng = Rng::with_seed(11);
-    let disk = MemDisk::default();
+    let disk = SimDisk::default();
     let store = open(&disk).unwrap();
     let mut pair = Pair::new();
     for _ in 0..20 {
         pair.change(&*store, &mut rng).await.unwrap();
     }
-    disk.fail_syncs(true);
+    disk.fail(Fault::Sync, 0, u64::MAX, 1);
     while pair.change(&*store, &mut rng).await.is_ok() {}
-    disk.fail_syncs(false);
+    disk.heal();
     let reason = store.ping().await.unwrap_err().reason;
     assert!(reason.contains("sync failed"), "{reason}");
     let lanes = pair.lanes();
-    assert!(support::model::try_look(&*store, &lanes).await.is_err(), "reads are refused too");
+    assert!(support::picture::try_look(&*store, &lanes).await.is_err(), "reads are refused too");
     assert!(store.close().await.is_err());
     drop(store);
     let again = open(&disk).unwrap();
@@ -189,7 +190,7 @@ async fn what_was_answered_is_there_after_reopening_real_files() {
 
 #[tokio::test]
 async fn calls_after_close_are_unavailable() {
-    let disk = MemDisk::default();
+    let disk = SimDisk::default();
     let store = open(&disk).unwrap();
     store.close().await.unwrap();
     store.close().await.unwrap();
@@ -235,7 +236,7 @@ async fn a_killed_process_loses_nothing_answered() {
     let (_, pair, history) = filled(answered + 1, &mut rng).await;
     let store =
         EmbeddedStore::open(EmbeddedOptions { file_size: 64 << 10, ..EmbeddedOptions::new(data) }).unwrap();
-    let found = support::model::try_look(&*store, &pair.lanes()).await.unwrap();
+    let found = support::picture::try_look(&*store, &pair.lanes()).await.unwrap();
     let fits = found == history[answered - 1].blank() || found == history[answered].blank();
     assert!(fits, "answered {answered}");
 }

@@ -1,17 +1,14 @@
-//! A disk that fails, and a spool's records in short form.
-#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
-
-pub(crate) mod disk;
+//! A spool on a simulated disk, and a spool's records in short form.
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::print_stdout)]
 
 use std::sync::Arc;
 
+use bugle_disk::SimDisk;
 use bugle_spool::{FileSpool, OpenError, SpoolOptions};
 use bugle_store::{Spool, Spooled};
 
-use disk::MemDisk;
-
 /// Small files, so that there are many.
-pub(crate) fn open(disk: &MemDisk) -> Result<Arc<FileSpool>, OpenError> {
+pub(crate) fn open(disk: &SimDisk) -> Result<Arc<FileSpool>, OpenError> {
     let options = SpoolOptions { file_bytes: 300, group_bytes: 200, ..SpoolOptions::new("unused") };
     FileSpool::open_on(Arc::new(disk.clone()), options)
 }
