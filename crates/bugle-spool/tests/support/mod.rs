@@ -1,6 +1,8 @@
 //! A spool on a simulated disk, and a spool's records in short form.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::print_stdout)]
 
+pub(crate) mod model;
+
 use std::sync::Arc;
 
 use bugle_disk::SimDisk;
@@ -35,4 +37,9 @@ pub(crate) async fn drain(spool: &FileSpool) -> Vec<u64> {
         out.extend(batch.records.iter().map(number));
         spool.done(batch).await.unwrap();
     }
+}
+
+/// Everything in a spool, without taking it out.
+pub(crate) async fn look(spool: &FileSpool) -> Vec<u64> {
+    spool.front(usize::MAX).await.unwrap().records.iter().map(number).collect()
 }
