@@ -7,7 +7,10 @@ use std::io::{BufRead, BufReader};
 use std::sync::Arc;
 
 use bugle_disk::{Fault, SimDisk};
-use bugle_store::{Catalog, Engine, Store};
+use bugle_store::{
+    Append, Catalog, Cursor, Engine, Guard, LaneId, NewLane, NewSegment, Queue, QueueId, QueueOptions, Read,
+    Span, Store, Swap, Swapped, Timestamp, Trim,
+};
 use bugle_store_embedded::{EmbeddedOptions, EmbeddedStore, OpenError};
 use fastrand::Rng;
 use support::model::Pair;
@@ -101,6 +104,66 @@ async fn damage_is_named_with_file_and_offset() {
         Err(OpenError::Damaged { file, offset, .. }) => assert_eq!((file, offset % 4096), (log, 0)),
         other => panic!("{:?}", other.err()),
     }
+}
+
+/// A flipped bit in a file that is being served: the lane gets what lies before it and nothing else, the others go on, and so
+/// does the store, also when it wants to copy what is damaged.
+#[tokio::test]
+async fn damage_while_serving_stops_its_lane_alone() {
+    let disk = SimDisk::default();
+    let store = open(&disk).unwrap();
+    let (id, name): (_, Arc<str>) = (QueueId::random(), "q".into());
+    let (now, options) = (Timestamp(1_700_000_000_000_000), QueueOptions::default());
+    let (namespace, task) = (name.clone(), name.clone());
+    let queue = Queue { id, name, namespace, task, created_at: now, version: 1, options };
+    store.put_queue(queue).await.unwrap();
+    let new = ["damaged", "whole", "busy"].map(|name| NewLane { queue: id, name: name.into(), now });
+    let lanes: Vec<LaneId> =
+        store.ensure_lanes(new.into()).await.unwrap().into_iter().map(|lane| lane.unwrap().id).collect();
+    let append = |lane, byte: u8, len| Append {
+        lane,
+        known_head: 0,
+        guard: Guard::Free,
+        segment: NewSegment {
+            id: 1,
+            fingerprints: Arc::from([u64::from(byte)]),
+            greatest: None,
+            body: vec![byte; len].into(),
+        },
+        now,
+    };
+    for (lane, byte) in [(lanes[0], 1), (lanes[0], 2), (lanes[1], 3)] {
+        store.append(vec![append(lane, byte, 500)]).await.unwrap().remove(0).unwrap();
+    }
+    let log = disk.files().into_iter().map(|f| f.0).find(|name| name.ends_with(".log")).unwrap();
+    let at = disk.content(&log).windows(400).position(|window| window.iter().all(|byte| *byte == 2)).unwrap();
+    disk.flip(&log, at * 8 + 3);
+    let read = Read { lane: lanes[0], from: 0, to: 2, max_bytes: usize::MAX };
+    let refused = store.read(vec![read]).await.unwrap_err().reason;
+    assert!(refused.contains(&log) && refused.contains("frame checksum"), "{refused}");
+    let swaps = |epoch| {
+        let claim = |lane| Swap {
+            lane,
+            group: "g".into(),
+            expect: epoch,
+            next: Cursor { epoch: epoch + 1, ..Cursor::fresh(0) },
+            read: Some(Span { from: 0, to: 9, max_bytes: usize::MAX }),
+            dead: Vec::new(),
+        };
+        vec![claim(lanes[0]), claim(lanes[1])]
+    };
+    let bodies = |claimed: &Swapped| claimed.segments.iter().map(|s| s.body[0]).collect::<Vec<u8>>();
+    let claimed: Vec<Swapped> = store.swap(swaps(0)).await.unwrap().into_iter().map(Result::unwrap).collect();
+    assert_eq!(claimed.iter().map(bodies).collect::<Vec<_>>(), [vec![1], vec![3]]);
+    // Files fill up and are trimmed, so that the damaged one is to be emptied by copying.
+    for _ in 0..1500 {
+        let to = store.append(vec![append(lanes[2], 9, 3000)]).await.unwrap().remove(0).unwrap().base;
+        store.trim(vec![Trim { lane: lanes[2], to }]).await.unwrap();
+    }
+    store.ping().await.unwrap();
+    assert!(disk.files().iter().any(|(name, _)| *name == log), "what could not be copied is still there");
+    let claimed: Vec<Swapped> = store.swap(swaps(1)).await.unwrap().into_iter().map(Result::unwrap).collect();
+    assert_eq!(claimed.iter().map(bodies).collect::<Vec<_>>(), [vec![1], vec![3]]);
 }
 
 #[tokio::test]
