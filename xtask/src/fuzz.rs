@@ -13,7 +13,7 @@ const DEFAULT_MINUTES: u64 = 10;
 
 /// Plays for as long as the arguments say.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
-    let minutes = minutes(arguments)?;
+    let minutes = minutes("fuzz", arguments)?;
     suites::prepared(root, &[Tool::Postgres], |run| {
         let mut command = run.cargo_command();
         // Not nextest, which ends every test after some minutes.
@@ -25,13 +25,14 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     })
 }
 
-fn minutes(arguments: &[String]) -> Result<u64> {
+/// How long, from the arguments of a command.
+pub(crate) fn minutes(command: &str, arguments: &[String]) -> Result<u64> {
     match arguments {
         [] => Ok(DEFAULT_MINUTES),
         [flag, number] if flag == "--minutes" => {
             number.parse().with_context(|| format!("--minutes {number:?} is no number"))
         }
-        other => bail!("fuzz takes --minutes N, not {other:?}"),
+        other => bail!("{command} takes --minutes N, not {other:?}"),
     }
 }
 
@@ -41,7 +42,8 @@ mod tests {
 
     #[test]
     fn the_time_is_read_or_the_usual_one() {
-        let read = |text: &str| minutes(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
+        let read =
+            |text: &str| minutes("fuzz", &text.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
         assert_eq!(read("").unwrap(), DEFAULT_MINUTES);
         assert_eq!(read("--minutes 3").unwrap(), 3);
         for wrong in ["--minutes", "--minutes x", "3", "--hours 3"] {

@@ -18,6 +18,7 @@ mod duroxide_import;
 mod faults;
 mod fuzz;
 mod fuzz_input;
+mod powercuts;
 mod python_client;
 mod rust_client;
 mod suites;
@@ -40,6 +41,8 @@ cargo xtask <command>
                   play new random cases against the model on every engine, for so long (10)
   fuzz-input [--minutes N] [--target NAME]
                   feed every decoder hostile input, guided by coverage, for so long in all (10)
+  powercuts [--minutes N]
+                  cut power by new chances under the embedded engine and the spool, for so long (10)
   openapi         renew docs/openapi.json from the code
   tidy            check headers, sizes, words, paths and layers of the sources
   help            this text
@@ -69,6 +72,7 @@ fn dispatch() -> Result<ExitCode> {
         "deny" if rest.is_empty() => deny::run(&root),
         "fuzz" => fuzz::run(&root, &rest),
         "fuzz-input" => fuzz_input::run(&root, &rest),
+        "powercuts" => powercuts::run(&root, &rest),
         "openapi" if rest.is_empty() => suites::openapi(&root),
         "help" | "--help" | "-h" => {
             eprint!("{HELP}{}", suites::list());

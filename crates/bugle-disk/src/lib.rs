@@ -9,6 +9,8 @@ mod steps;
 
 #[cfg(feature = "planted-bugs")]
 mod planted;
+#[cfg(feature = "simulated")]
+mod simulated;
 
 use std::any::Any;
 use std::io;
@@ -17,6 +19,8 @@ use std::sync::Arc;
 pub use os::OsDisk;
 #[cfg(feature = "planted-bugs")]
 pub use planted::PlantedDisk;
+#[cfg(feature = "simulated")]
+pub use simulated::{Fault, Keep, Operation, SimDisk, run_seeds};
 pub use steps::{read_exact, remove_if_there, write_whole};
 
 /// One flat directory of files.

@@ -60,5 +60,5 @@ pub(crate) struct Book {
     /// Why the last call failed.
     pub(crate) failed: Option<String>,
     /// A sync failed: what the disk holds is not known, so nothing more is confirmed.
-    pub(crate) poisoned: bool,
+    pub(crate) poisoned: Option<String>,
 }

@@ -27,7 +27,7 @@ use tokio::sync::oneshot;
 pub use recovery::OpenError;
 
 use book::Book;
-use shelf::Shelf;
+use shelf::{Shelf, ShelfError};
 use writer::{Put, Writer};
 
 /// Settings of a spool.
@@ -85,14 +85,14 @@ impl FileSpool {
     /// Do something with the files on a thread that may wait for the disk.
     async fn with_shelf<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Shared, &mut Shelf) -> io::Result<T> + Send + 'static,
+        work: impl FnOnce(&Shared, &mut Shelf) -> Result<T, ShelfError> + Send + 'static,
     ) -> Result<Option<T>, SpoolError> {
         let shared = self.shared.clone();
         let task = tokio::task::spawn_blocking(move || {
             let mut shelf = shared.shelf.lock();
             let Some(shelf) = shelf.as_mut() else { return Ok(None) };
-            work(&shared, shelf).map(Some).map_err(|e| {
-                let text = format!("{}: {e}", shared.disk.describe());
+            let done = shared.check().and_then(|()| work(&shared, shelf).map_err(|e| shared.failed(e)));
+            done.map(Some).map_err(|text| {
                 shared.book.lock().failed = Some(text.clone());
                 SpoolError::Failed(text)
             })
@@ -113,6 +113,29 @@ impl Shared {
     }
 }
 
+impl Shared {
+    /// Whether anything may be confirmed.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        match &self.book.lock().poisoned {
+            None => Ok(()),
+            Some(reason) => Err(reason.clone()),
+        }
+    }
+
+    /// What to say of a failure. After a failed sync, all that follows is refused.
+    pub(crate) fn failed(&self, error: ShelfError) -> String {
+        let (error, goes_on) = error.parts();
+        let text = format!("{}: {error}", self.disk.describe());
+        if !goes_on {
+            let reason =
+                format!("{text}; nothing more is taken or drained until the server is started again");
+            tracing::error!(%reason, "the spool stops");
+            self.book.lock().poisoned = Some(reason);
+        }
+        text
+    }
+}
+
 impl Spool for FileSpool {
     fn put(&self, records: Vec<Spooled>) -> SpoolAnswer<'_, ()> {
         let (reply, answer) = oneshot::channel();
@@ -126,11 +149,9 @@ impl Spool for FileSpool {
     fn front(&self, max_bytes: usize) -> SpoolAnswer<'_, SpoolBatch> {
         Box::pin(async move {
             let batch = self.with_shelf(move |shared, shelf| {
-                let records = shelf.read(max_bytes)?;
+                let records = shelf.read(max_bytes).map_err(ShelfError::Write)?;
                 let mut book = shared.book.lock();
-                if !book.poisoned {
-                    book.failed = None;
-                }
+                book.failed = None;
                 let last = book.counts.records == records.len() as u64;
                 Ok(SpoolBatch { end: shelf.taken.map_or(0, |place| place.seq), last, records })
             });
@@ -142,7 +163,7 @@ impl Spool for FileSpool {
         Box::pin(async move {
             let done = self.with_shelf(move |shared, shelf| {
                 if shelf.taken.map(|place| place.seq) != Some(batch.end) {
-                    return Err(io::Error::other("another batch was taken since"));
+                    return Err(ShelfError::Write(io::Error::other("another batch was taken since")));
                 }
                 shelf.done(&*shared.disk)?;
                 shared.book.lock().counts.take(&batch.records);

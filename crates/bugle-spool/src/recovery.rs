@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::Arc;
 
 use bugle_disk::{Disk, DiskFile};
 use bytes::Bytes;
@@ -18,7 +17,7 @@ use crate::format::{
 use crate::shelf::{Kept, Shelf};
 
 const LOCK: &str = "LOCK";
-const POSITION: &str = "POSITION";
+pub(crate) const POSITION: &str = "POSITION";
 
 /// Why a directory cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -213,11 +212,4 @@ pub(crate) fn read_group(
     let mut group = vec![0; head.length as usize];
     file.read_at(&mut group, offset)?;
     Ok(head.fits(&group, salt, offset).then(|| (head, group.into())))
-}
-
-/// The position file, made if it is not there.
-pub(crate) fn position_file(disk: &dyn Disk) -> io::Result<Arc<dyn DiskFile>> {
-    let file = disk.create(POSITION)?;
-    disk.sync_dir()?;
-    Ok(file)
 }

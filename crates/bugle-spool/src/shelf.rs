@@ -9,7 +9,7 @@ use bugle_disk::{Disk, DiskFile};
 use bugle_store::Spooled;
 
 use crate::format::{self, HEADER, Header, Place, SECOND_SLOT, file_name, slot};
-use crate::recovery::{position_file, read_group};
+use crate::recovery::{POSITION, read_group};
 
 /// A file.
 pub(crate) struct Kept {
@@ -37,12 +37,22 @@ pub(crate) struct Shelf {
     pub(crate) taken: Option<Place>,
 }
 
-/// Why a group could not be added.
-pub(crate) enum AddError {
+/// Why something could not be made durable.
+pub(crate) enum ShelfError {
     /// It is not there; the next may be.
     Write(io::Error),
-    /// Nobody knows what is there.
+    /// Nobody knows what is there, and no later sync would tell.
     Sync(io::Error),
+}
+
+impl ShelfError {
+    /// The error, and whether the spool may go on.
+    pub(crate) fn parts(self) -> (io::Error, bool) {
+        match self {
+            ShelfError::Write(error) => (error, true),
+            ShelfError::Sync(error) => (error, false),
+        }
+    }
 }
 
 impl Shelf {
@@ -58,13 +68,15 @@ impl Shelf {
                 last = Some((at, group));
                 at += u64::from(head.length);
             }
+            // Also the header: it may be all that there is, of a file whose first sync failed.
+            kept.file.write_at(&kept.header.to_bytes(), 0)?;
             if let Some((at, group)) = last {
                 kept.file.write_at(&group, at)?;
             }
             kept.file.sync()?;
         }
         if self.generation > 0 {
-            self.store(disk, self.position)?;
+            self.store(disk, self.position).map_err(|error| error.parts().0)?;
         }
         self.tidy(disk);
         Ok(())
@@ -76,28 +88,27 @@ impl Shelf {
         disk: &dyn Disk,
         records: impl Iterator<Item = &'a Spooled>,
         file_bytes: u64,
-    ) -> Result<(), AddError> {
+    ) -> Result<(), ShelfError> {
         let full = |kept: &Kept| kept.end >= file_bytes;
         if self.active.and_then(|id| self.files.get(&id)).is_none_or(full) {
-            self.begin_file(disk).map_err(AddError::Write)?;
+            self.begin_file(disk)?;
         }
         let Some(kept) = self.active.and_then(|id| self.files.get_mut(&id)) else {
-            return Err(AddError::Write(io::ErrorKind::NotFound.into()));
+            return Err(ShelfError::Write(io::ErrorKind::NotFound.into()));
         };
         let group = format::group(records, self.end.seq, kept.header.salt, kept.end);
-        kept.file.write_at(&group, kept.end).map_err(AddError::Write)?;
-        kept.file.sync().map_err(AddError::Sync)?;
+        kept.file.write_at(&group, kept.end).map_err(ShelfError::Write)?;
+        kept.file.sync().map_err(ShelfError::Sync)?;
         kept.end += group.len() as u64;
         self.end = Place { seq: self.end.seq + 1, file: kept.header.id, offset: kept.end };
         Ok(())
     }
 
-    fn begin_file(&mut self, disk: &dyn Disk) -> io::Result<()> {
+    fn begin_file(&mut self, disk: &dyn Disk) -> Result<(), ShelfError> {
         let header = Header { id: self.next_file, salt: fastrand::u64(..), first: self.end.seq };
-        let file = disk.create(&file_name(header.id))?;
-        file.write_at(&header.to_bytes(), 0)?;
-        file.sync()?;
-        disk.sync_dir()?;
+        let file = disk.create(&file_name(header.id)).map_err(ShelfError::Write)?;
+        file.write_at(&header.to_bytes(), 0).map_err(ShelfError::Write)?;
+        file.sync().and_then(|()| disk.sync_dir()).map_err(ShelfError::Sync)?;
         self.next_file += 1;
         self.files.insert(header.id, Kept { header, file, end: HEADER });
         self.active = Some(header.id);
@@ -134,21 +145,26 @@ impl Shelf {
     }
 
     /// What was read last is done with.
-    pub(crate) fn done(&mut self, disk: &dyn Disk) -> io::Result<()> {
+    pub(crate) fn done(&mut self, disk: &dyn Disk) -> Result<(), ShelfError> {
         let Some(place) = self.taken.take() else { return Ok(()) };
         self.store(disk, place)?;
         self.tidy(disk);
         Ok(())
     }
 
-    fn store(&mut self, disk: &dyn Disk, place: Place) -> io::Result<()> {
+    fn store(&mut self, disk: &dyn Disk, place: Place) -> Result<(), ShelfError> {
         let file = match &self.position_file {
             Some(file) => file.clone(),
-            None => self.position_file.insert(position_file(disk)?).clone(),
+            None => {
+                let made = disk.create(POSITION).map_err(ShelfError::Write)?;
+                disk.sync_dir().map_err(ShelfError::Sync)?;
+                self.position_file.insert(made).clone()
+            }
         };
         let generation = self.generation + 1;
-        file.write_at(&slot(generation, place), if generation.is_multiple_of(2) { SECOND_SLOT } else { 0 })?;
-        file.sync()?;
+        let at = if generation.is_multiple_of(2) { SECOND_SLOT } else { 0 };
+        file.write_at(&slot(generation, place), at).map_err(ShelfError::Write)?;
+        file.sync().map_err(ShelfError::Sync)?;
         (self.generation, self.position) = (generation, place);
         Ok(())
     }

@@ -8,7 +8,6 @@ use bugle_store::{SpoolError, Spooled};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::format::size_of;
-use crate::shelf::AddError;
 use crate::{FileSpool, Shared};
 
 /// Puts that may wait; there are as many as requests, which are bounded too.
@@ -100,17 +99,8 @@ impl Shared {
         let mut shelf = self.shelf.lock();
         self.open_shelf(&mut shelf).map_err(|e| e.to_string())?;
         let Some(shelf) = shelf.as_mut() else { return Err("the directory is not open".into()) };
-        if self.book.lock().poisoned {
-            return Err("a sync has failed before; start the server again".into());
-        }
+        self.check()?;
         let records = puts.iter().flat_map(|put| &put.records);
-        shelf.add(&*self.disk, records, self.options.file_bytes).map_err(|error| {
-            let (error, poisoned) = match error {
-                AddError::Write(error) => (error, false),
-                AddError::Sync(error) => (error, true),
-            };
-            self.book.lock().poisoned |= poisoned;
-            format!("{}: {error}", self.disk.describe())
-        })
+        shelf.add(&*self.disk, records, self.options.file_bytes).map_err(|error| self.failed(error))
     }
 }

@@ -5,15 +5,15 @@ mod support;
 
 use std::sync::Arc;
 
+use bugle_disk::{Fault, SimDisk};
 use bugle_spool::{FileSpool, OpenError, SpoolOptions};
 use bugle_store::{Spool, SpoolError, SpoolState};
 
-use support::disk::MemDisk;
 use support::{drain, number, open, record};
 
 #[tokio::test]
 async fn records_come_out_in_the_order_they_were_put_also_after_reopening() {
-    let disk = MemDisk::default();
+    let disk = SimDisk::default();
     let spool = open(&disk).unwrap();
     for n in 0..40 {
         spool.put(vec![record(2 * n), record(2 * n + 1)]).await.unwrap();
@@ -43,7 +43,7 @@ async fn records_come_out_in_the_order_they_were_put_also_after_reopening() {
 
 #[tokio::test]
 async fn what_is_not_done_with_comes_again_and_the_last_batch_says_so() {
-    let disk = MemDisk::default();
+    let disk = SimDisk::default();
     let spool = open(&disk).unwrap();
     spool.put(vec![record(1)]).await.unwrap();
     let batch = spool.front(1000).await.unwrap();
@@ -60,7 +60,7 @@ async fn what_is_not_done_with_comes_again_and_the_last_batch_says_so() {
 
 #[tokio::test]
 async fn many_who_put_at_once_share_syncs() {
-    let disk = MemDisk::default();
+    let disk = SimDisk::default();
     let options = SpoolOptions::new("unused");
     let spool = FileSpool::open_on(Arc::new(disk.clone()), options).unwrap();
     let puts: Vec<_> = (0..500).map(|n| spool.put(vec![record(n)])).collect();
@@ -88,7 +88,7 @@ async fn nothing_is_made_before_it_is_needed() {
 
 #[tokio::test]
 async fn a_full_spool_refuses_and_takes_again_when_drained() {
-    let disk = MemDisk::default();
+    let disk = SimDisk::default();
     let options = SpoolOptions { max_bytes: 50, ..SpoolOptions::new("unused") };
     let spool = FileSpool::open_on(Arc::new(disk), options).unwrap();
     spool.put(vec![record(1), record(2)]).await.unwrap();
@@ -100,7 +100,7 @@ async fn a_full_spool_refuses_and_takes_again_when_drained() {
 
 #[tokio::test]
 async fn a_full_disk_is_told_and_forgotten_when_there_is_room() {
-    let disk = MemDisk::default();
+    let disk = SimDisk::default();
     let spool = open(&disk).unwrap();
     spool.put(vec![record(1)]).await.unwrap();
     let used: usize = disk.files().iter().map(|(_, size)| size).sum();
@@ -117,12 +117,12 @@ async fn a_full_disk_is_told_and_forgotten_when_there_is_room() {
 
 #[tokio::test]
 async fn a_failed_sync_ends_it() {
-    let disk = MemDisk::default();
+    let disk = SimDisk::default();
     let spool = open(&disk).unwrap();
     spool.put(vec![record(1)]).await.unwrap();
-    disk.fail_syncs(true);
+    disk.fail(Fault::Sync, 0, u64::MAX, 1);
     assert!(matches!(spool.put(vec![record(2)]).await, Err(SpoolError::Failed(_))));
-    disk.fail_syncs(false);
+    disk.heal();
     assert!(
         matches!(spool.put(vec![record(3)]).await, Err(SpoolError::Failed(_))),
         "nobody knows what is there"
@@ -137,7 +137,7 @@ async fn a_failed_sync_ends_it() {
 #[tokio::test]
 async fn damage_is_refused_and_named_or_was_never_promised() {
     'sizes: for size in [3, 30] {
-        let disk = MemDisk::default();
+        let disk = SimDisk::default();
         let spool = open(&disk).unwrap();
         for n in 0..size {
             spool.put(vec![record(n)]).await.unwrap();
@@ -175,7 +175,7 @@ async fn damage_is_refused_and_named_or_was_never_promised() {
 
 #[tokio::test]
 async fn a_lost_file_is_noticed() {
-    let disk = MemDisk::default();
+    let disk = SimDisk::default();
     let spool = open(&disk).unwrap();
     for n in 0..40 {
         spool.put(vec![record(n)]).await.unwrap();

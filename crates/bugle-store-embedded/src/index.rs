@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bugle_disk::{Disk, write_whole};
 use bugle_store::{Offset, Timestamp};
@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 
 use crate::codec::Fields;
 use crate::fingerprints::{PRINTS, Prints, find_in};
-use crate::log::{LogFile, index_name, prints_name};
+use crate::log::{LogFile, index_name, log_name, prints_name};
 use crate::record::Frame;
 use crate::table::{self, Shape, Table};
 
@@ -120,6 +120,8 @@ pub(crate) struct Sealed {
     pub(crate) dead_below: Mutex<(u64, Offset)>,
     /// Everything alive was copied to later files.
     pub(crate) evacuated: AtomicBool,
+    /// Something in it cannot be read: it is left as it is until the store is opened again.
+    pub(crate) unreadable: AtomicBool,
 }
 
 impl Sealed {
@@ -133,8 +135,15 @@ impl Sealed {
         let segments = open(index_name(file.id), SEGMENTS)?;
         let prints = open(prints_name(file.id), PRINTS)?;
         let (Some(segments), Some(prints)) = (segments, prints) else { return Ok(None) };
-        let (dead_below, evacuated) = (Mutex::default(), AtomicBool::new(false));
-        Ok(Some(Self { file, segments, prints, dead_below, evacuated }))
+        let (dead_below, evacuated, unreadable) = Default::default();
+        Ok(Some(Self { file, segments, prints, dead_below, evacuated, unreadable }))
+    }
+
+    /// Leave the file alone from now on, and say why.
+    pub(crate) fn give_up(&self, error: &io::Error) {
+        if !self.unreadable.swap(true, Ordering::AcqRel) {
+            tracing::error!(file = %log_name(self.file.id), %error, "a log file cannot be read; its space is not given back");
+        }
     }
 
     /// As [`MemFile::run`].

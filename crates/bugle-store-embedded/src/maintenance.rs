@@ -23,7 +23,7 @@ pub(crate) fn run(shared: &Shared) -> io::Result<()> {
     if let Some(start) = wanted {
         checkpoint::write(shared, start)?;
         reclaim(shared, start)?;
-        plan_evacuation(shared, start)?;
+        plan_evacuation(shared, start);
     }
     Ok(())
 }
@@ -49,8 +49,13 @@ fn seal_all(shared: &Shared) -> io::Result<()> {
 fn reclaim(shared: &Shared, start: ReplayStart) -> io::Result<()> {
     let sealed = shared.core.read().index.older.sealed.clone();
     let mut empty = Vec::new();
-    for file in sealed.iter().filter(|sealed| sealed.file.id < start.file) {
-        if file.evacuated.load(Ordering::Acquire) || is_empty(shared, file)? {
+    for file in sealed.iter().filter(|sealed| sealed.file.id < start.file && readable(sealed)) {
+        let nothing_left = file.evacuated.load(Ordering::Acquire)
+            || is_empty(shared, file).unwrap_or_else(|e| {
+                file.give_up(&e);
+                false
+            });
+        if nothing_left {
             empty.push(file.clone());
         }
     }
@@ -82,6 +87,11 @@ fn reclaim(shared: &Shared, start: ReplayStart) -> io::Result<()> {
     Ok(())
 }
 
+/// Damage in one file stops neither the store nor work on the others.
+fn readable(sealed: &Sealed) -> bool {
+    !sealed.unreadable.load(Ordering::Acquire)
+}
+
 /// Whether nothing in the file is alive. Goes on where the last look found something alive.
 fn is_empty(shared: &Shared, sealed: &Sealed) -> io::Result<bool> {
     let mut at = sealed.dead_below.lock();
@@ -108,24 +118,31 @@ fn piece_from(sealed: &Sealed, (uid, base): (u64, Offset)) -> io::Result<Vec<(u6
 }
 
 /// Look at the oldest file and one other: whether so little of it is alive that copying that forward pays.
-fn plan_evacuation(shared: &Shared, start: ReplayStart) -> io::Result<()> {
+fn plan_evacuation(shared: &Shared, start: ReplayStart) {
     if shared.evacuation.lock().is_some() {
-        return Ok(());
+        return;
     }
     let sealed = shared.core.read().index.older.sealed.clone();
-    let below = sealed.iter().filter(|s| s.file.id < start.file && !s.evacuated.load(Ordering::Acquire));
+    let below = sealed
+        .iter()
+        .filter(|s| s.file.id < start.file && !s.evacuated.load(Ordering::Acquire) && readable(s));
     let below: Vec<&Arc<Sealed>> = below.collect();
     let other = (start.file as usize).checked_rem(below.len()).unwrap_or(0);
     for index in [0, other] {
         let Some(candidate) = below.get(index) else { continue };
-        let rest = live_entries(shared, candidate)?;
+        let rest = match live_entries(shared, candidate) {
+            Ok(rest) => rest,
+            Err(e) => {
+                candidate.give_up(&e);
+                continue;
+            }
+        };
         let bytes: u64 = rest.iter().map(|(_, entry)| u64::from(entry.len)).sum();
         if !rest.is_empty() && (bytes as f64) < SPARSE * candidate.file.size as f64 {
             *shared.evacuation.lock() = Some(Evacuation { from: (*candidate).clone(), rest });
-            return Ok(());
+            return;
         }
     }
-    Ok(())
 }
 
 fn live_entries(shared: &Shared, sealed: &Sealed) -> io::Result<Vec<(u64, Entry)>> {

@@ -41,6 +41,17 @@ pub(crate) fn read_cached(shared: &Shared, read: &Read) -> Option<Segments> {
 /// The answer, from wherever it is.
 pub(crate) fn read_range(shared: &Shared, read: &Read) -> io::Result<Segments> {
     let mut out = Segments::new();
+    read_into(shared, read, &mut out).map(|()| out)
+}
+
+/// As much of the answer as can be read, and why there is no more.
+pub(crate) fn read_readable(shared: &Shared, read: &Read) -> (Segments, Option<io::Error>) {
+    let mut out = Segments::new();
+    let failed = read_into(shared, read, &mut out).err();
+    (out, failed)
+}
+
+fn read_into(shared: &Shared, read: &Read, out: &mut Segments) -> io::Result<()> {
     let (mut bytes, mut retries, mut next) = (0, 0, read.from);
     let mut first_uid = None;
     'runs: loop {
@@ -86,7 +97,7 @@ pub(crate) fn read_range(shared: &Shared, read: &Read) -> io::Result<Segments> {
             }
         }
     }
-    Ok(out)
+    Ok(())
 }
 
 fn missing(lane: LaneId, offset: Offset) -> io::Error {

@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 
 use crate::EmbeddedStore;
 use crate::read;
+use crate::shared::Shared;
 use crate::state::{LaneState, State};
 use crate::writer::Message;
 
@@ -57,7 +58,7 @@ impl Store for EmbeddedStore {
                 .await?;
             let wanted = reads.iter().zip(&swapped).filter(|(_, done)| done.is_ok());
             let wanted: Vec<Read> = wanted.filter_map(|(read, _)| *read).collect();
-            let mut segments = self.segments(wanted).await?.into_iter();
+            let mut segments = self.claimed(wanted).await?.into_iter();
             let mut answer = |read: Option<Read>| match read {
                 Some(_) => segments.next().unwrap_or_default(),
                 None => Segments::new(),
@@ -134,6 +135,25 @@ impl Store for EmbeddedStore {
 }
 
 impl EmbeddedStore {
+    /// As [`Self::segments`], but the cursors are exchanged already: a lane that cannot be read must not take the others along.
+    /// It gets what can be read of it, perhaps nothing.
+    async fn claimed(&self, batch: Vec<Read>) -> Result<Vec<Segments>, Unavailable> {
+        if let Ok(all) = self.segments(batch.clone()).await {
+            return Ok(all);
+        }
+        let look = move |shared: &Shared| {
+            let read = |item: &Read| {
+                let (segments, failed) = read::read_readable(shared, item);
+                if let Some(error) = failed {
+                    tracing::error!(lane = %item.lane, %error, "messages cannot be read; their lane stays where it is");
+                }
+                segments
+            };
+            Ok(batch.iter().map(read).collect())
+        };
+        self.look_up(true, look).await
+    }
+
     /// From memory at once if all of it is there, else on a thread that may wait for the disk.
     async fn segments(&self, batch: Vec<Read>) -> Result<Vec<Segments>, Unavailable> {
         self.shared.check()?;

@@ -118,7 +118,7 @@ impl Writer {
         if ops.is_empty() && frames.is_empty() {
             return Ok(());
         }
-        let evacuated = self.add_evacuees(&mut frames)?;
+        let evacuated = self.add_evacuees(&mut frames);
         let encoded = Ops::encode(&ops);
         let len = encoded.record_len(&frames);
         if len > LARGEST_RECORD {
@@ -218,9 +218,9 @@ impl Writer {
     }
 
     /// Take along some of what still lives in a file that is to be emptied. Answers how many entries were dealt with.
-    fn add_evacuees(&self, frames: &mut Vec<Frame>) -> Result<usize, Unavailable> {
-        let slot = self.shared.evacuation.lock();
-        let Some(evacuation) = slot.as_ref() else { return Ok(0) };
+    fn add_evacuees(&self, frames: &mut Vec<Frame>) -> usize {
+        let mut slot = self.shared.evacuation.lock();
+        let Some(evacuation) = slot.as_ref() else { return 0 };
         let (mut dealt, mut bytes) = (0, 0);
         for (uid, entry) in evacuation.rest.iter().rev() {
             if bytes > 0 && bytes + entry.len as usize > EVACUATE_BYTES {
@@ -230,11 +230,18 @@ impl Writer {
             if !self.shared.core.read().state.is_live(*uid, entry.base, entry.count) {
                 continue;
             }
-            let frame = evacuation.from.file.frame(entry.position, entry.len);
-            frames.push(frame.map_err(|e| self.shared.poison("copying a segment forward", &e))?);
+            match evacuation.from.file.frame(entry.position, entry.len) {
+                Ok(frame) => frames.push(frame),
+                Err(e) => {
+                    // The file stays. What was copied already is there twice, which does no harm.
+                    evacuation.from.give_up(&e);
+                    *slot = None;
+                    return 0;
+                }
+            }
             bytes += entry.len as usize;
         }
-        Ok(dealt)
+        dealt
     }
 
     fn finish_evacuation(&self, dealt: usize) {

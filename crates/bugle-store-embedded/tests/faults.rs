@@ -6,11 +6,15 @@ mod support;
 use std::io::{BufRead, BufReader};
 use std::sync::Arc;
 
-use bugle_store::{Catalog, Engine, Store};
+use bugle_disk::{Fault, SimDisk};
+use bugle_store::{
+    Append, Catalog, Cursor, Engine, Guard, LaneId, NewLane, NewSegment, Queue, QueueId, QueueOptions, Read,
+    Span, Store, Swap, Swapped, Timestamp, Trim,
+};
 use bugle_store_embedded::{EmbeddedOptions, EmbeddedStore, OpenError};
 use fastrand::Rng;
-use support::disk::MemDisk;
-use support::model::{Pair, Picture};
+use support::model::Pair;
+use support::picture::Picture;
 
 fn options() -> EmbeddedOptions {
     let mut options = EmbeddedOptions::new("unused");
@@ -22,12 +26,12 @@ fn options() -> EmbeddedOptions {
     options
 }
 
-fn open(disk: &MemDisk) -> Result<Arc<EmbeddedStore>, OpenError> {
+fn open(disk: &SimDisk) -> Result<Arc<EmbeddedStore>, OpenError> {
     EmbeddedStore::open_on(Arc::new(disk.clone()), options())
 }
 
-async fn filled(changes: usize, rng: &mut Rng) -> (MemDisk, Pair, Vec<Picture>) {
-    let disk = MemDisk::default();
+async fn filled(changes: usize, rng: &mut Rng) -> (SimDisk, Pair, Vec<Picture>) {
+    let disk = SimDisk::default();
     let store = open(&disk).unwrap();
     let mut pair = Pair::new();
     let mut history = Vec::new();
@@ -58,7 +62,7 @@ async fn a_flipped_bit_is_refused_or_repaired() {
             refused += 1;
             continue;
         };
-        match support::model::try_look(&*store, &lanes).await {
+        match support::picture::try_look(&*store, &lanes).await {
             Err(_) => refused += 1,
             Ok(seen) => {
                 let whole = history.last().unwrap().blank();
@@ -84,7 +88,7 @@ async fn a_flipped_bit_after_a_clean_close_loses_nothing() {
         let bit = rng.usize(..len * 8);
         damaged.flip(name, bit);
         let Ok(store) = open(&damaged) else { continue };
-        if let Ok(seen) = support::model::try_look(&*store, &pair.lanes()).await {
+        if let Ok(seen) = support::picture::try_look(&*store, &pair.lanes()).await {
             assert!(seen == pair.picture.blank(), "round {round}: {name}, bit {bit}");
         }
     }
@@ -102,12 +106,72 @@ async fn damage_is_named_with_file_and_offset() {
     }
 }
 
+/// A flipped bit in a file that is being served: the lane gets what lies before it and nothing else, the others go on, and so
+/// does the store, also when it wants to copy what is damaged.
+#[tokio::test]
+async fn damage_while_serving_stops_its_lane_alone() {
+    let disk = SimDisk::default();
+    let store = open(&disk).unwrap();
+    let (id, name): (_, Arc<str>) = (QueueId::random(), "q".into());
+    let (now, options) = (Timestamp(1_700_000_000_000_000), QueueOptions::default());
+    let (namespace, task) = (name.clone(), name.clone());
+    let queue = Queue { id, name, namespace, task, created_at: now, version: 1, options };
+    store.put_queue(queue).await.unwrap();
+    let new = ["damaged", "whole", "busy"].map(|name| NewLane { queue: id, name: name.into(), now });
+    let lanes: Vec<LaneId> =
+        store.ensure_lanes(new.into()).await.unwrap().into_iter().map(|lane| lane.unwrap().id).collect();
+    let append = |lane, byte: u8, len| Append {
+        lane,
+        known_head: 0,
+        guard: Guard::Free,
+        segment: NewSegment {
+            id: 1,
+            fingerprints: Arc::from([u64::from(byte)]),
+            greatest: None,
+            body: vec![byte; len].into(),
+        },
+        now,
+    };
+    for (lane, byte) in [(lanes[0], 1), (lanes[0], 2), (lanes[1], 3)] {
+        store.append(vec![append(lane, byte, 500)]).await.unwrap().remove(0).unwrap();
+    }
+    let log = disk.files().into_iter().map(|f| f.0).find(|name| name.ends_with(".log")).unwrap();
+    let at = disk.content(&log).windows(400).position(|window| window.iter().all(|byte| *byte == 2)).unwrap();
+    disk.flip(&log, at * 8 + 3);
+    let read = Read { lane: lanes[0], from: 0, to: 2, max_bytes: usize::MAX };
+    let refused = store.read(vec![read]).await.unwrap_err().reason;
+    assert!(refused.contains(&log) && refused.contains("frame checksum"), "{refused}");
+    let swaps = |epoch| {
+        let claim = |lane| Swap {
+            lane,
+            group: "g".into(),
+            expect: epoch,
+            next: Cursor { epoch: epoch + 1, ..Cursor::fresh(0) },
+            read: Some(Span { from: 0, to: 9, max_bytes: usize::MAX }),
+            dead: Vec::new(),
+        };
+        vec![claim(lanes[0]), claim(lanes[1])]
+    };
+    let bodies = |claimed: &Swapped| claimed.segments.iter().map(|s| s.body[0]).collect::<Vec<u8>>();
+    let claimed: Vec<Swapped> = store.swap(swaps(0)).await.unwrap().into_iter().map(Result::unwrap).collect();
+    assert_eq!(claimed.iter().map(bodies).collect::<Vec<_>>(), [vec![1], vec![3]]);
+    // Files fill up and are trimmed, so that the damaged one is to be emptied by copying.
+    for _ in 0..1500 {
+        let to = store.append(vec![append(lanes[2], 9, 3000)]).await.unwrap().remove(0).unwrap().base;
+        store.trim(vec![Trim { lane: lanes[2], to }]).await.unwrap();
+    }
+    store.ping().await.unwrap();
+    assert!(disk.files().iter().any(|(name, _)| *name == log), "what could not be copied is still there");
+    let claimed: Vec<Swapped> = store.swap(swaps(1)).await.unwrap().into_iter().map(Result::unwrap).collect();
+    assert_eq!(claimed.iter().map(bodies).collect::<Vec<_>>(), [vec![1], vec![3]]);
+}
+
 #[tokio::test]
 async fn lost_indexes_are_rebuilt() {
     let mut rng = Rng::with_seed(10);
     let (disk, mut pair, _) = filled(400, &mut rng).await;
     open(&disk).unwrap().close().await.unwrap();
-    let tables = |disk: &MemDisk| {
+    let tables = |disk: &SimDisk| {
         let names = disk.files().into_iter().map(|f| f.0);
         names.filter(|n| n.ends_with(".idx") || n.ends_with(".fps")).collect::<Vec<_>>()
     };
@@ -122,19 +186,19 @@ async fn lost_indexes_are_rebuilt() {
 #[tokio::test]
 async fn a_failed_sync_poisons_the_engine() {
     let mut rng = Rng::with_seed(11);
-    let disk = MemDisk::default();
+    let disk = SimDisk::default();
     let store = open(&disk).unwrap();
     let mut pair = Pair::new();
     for _ in 0..20 {
         pair.change(&*store, &mut rng).await.unwrap();
     }
-    disk.fail_syncs(true);
+    disk.fail(Fault::Sync, 0, u64::MAX, 1);
     while pair.change(&*store, &mut rng).await.is_ok() {}
-    disk.fail_syncs(false);
+    disk.heal();
     let reason = store.ping().await.unwrap_err().reason;
     assert!(reason.contains("sync failed"), "{reason}");
     let lanes = pair.lanes();
-    assert!(support::model::try_look(&*store, &lanes).await.is_err(), "reads are refused too");
+    assert!(support::picture::try_look(&*store, &lanes).await.is_err(), "reads are refused too");
     assert!(store.close().await.is_err());
     drop(store);
     let again = open(&disk).unwrap();
@@ -189,7 +253,7 @@ async fn what_was_answered_is_there_after_reopening_real_files() {
 
 #[tokio::test]
 async fn calls_after_close_are_unavailable() {
-    let disk = MemDisk::default();
+    let disk = SimDisk::default();
     let store = open(&disk).unwrap();
     store.close().await.unwrap();
     store.close().await.unwrap();
@@ -235,7 +299,7 @@ async fn a_killed_process_loses_nothing_answered() {
     let (_, pair, history) = filled(answered + 1, &mut rng).await;
     let store =
         EmbeddedStore::open(EmbeddedOptions { file_size: 64 << 10, ..EmbeddedOptions::new(data) }).unwrap();
-    let found = support::model::try_look(&*store, &pair.lanes()).await.unwrap();
+    let found = support::picture::try_look(&*store, &pair.lanes()).await.unwrap();
     let fits = found == history[answered - 1].blank() || found == history[answered].blank();
     assert!(fits, "answered {answered}");
 }

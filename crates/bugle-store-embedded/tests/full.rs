@@ -6,13 +6,14 @@ mod support;
 
 use std::sync::Arc;
 
+use bugle_disk::SimDisk;
 use bugle_store::{Catalog, Engine};
 use bugle_store_embedded::{EmbeddedOptions, EmbeddedStore, OpenError};
 use fastrand::Rng;
-use support::disk::MemDisk;
-use support::model::{Pair, try_look};
+use support::model::Pair;
+use support::picture::try_look;
 
-fn open(disk: &MemDisk, background: bool) -> Result<Arc<EmbeddedStore>, OpenError> {
+fn open(disk: &SimDisk, background: bool) -> Result<Arc<EmbeddedStore>, OpenError> {
     let mut options = EmbeddedOptions::new("unused");
     options.file_size = 32 << 10;
     options.checkpoint_every = 80 << 10;
@@ -25,7 +26,7 @@ async fn fill_up(seed: u64, background: bool) {
     println!("seed {seed}, background: {background}");
     let mut rng = Rng::with_seed(seed);
     let mut pair = Pair::new();
-    let disk = MemDisk::default();
+    let disk = SimDisk::default();
     let store = open(&disk, background).unwrap();
     for _ in 0..rng.usize(1..80) {
         pair.change(&*store, &mut rng).await.unwrap();

@@ -1,19 +1,19 @@
-//! A thousand power cuts. Files are so small that rotation, sealing, checkpoints, recycling and copying forward happen
-//! all the time. After each cut: every answered change is there, no change is there in part, offsets have no gap, and
-//! the store goes on.
+//! Power cuts by chance, over several lives of a store. Files are so small that rotation, sealing, checkpoints, recycling and
+//! copying forward happen all the time. After each cut: every answered change is there, no change is there in part, offsets have
+//! no gap, and the store goes on. `everywhere.rs` has the cuts that are not by chance.
 //!
-//! A failure names its seed; `BUGLE_SEED=<seed>` runs that one alone (with the base it had). `BUGLE_SEED_BASE=<n>`
-//! runs a thousand others.
+//! A failure names its seed; `BUGLE_SEED=<seed>` runs that one alone. `cargo xtask powercuts --minutes N` runs new ones for so
+//! long (`BUGLE_POWERCUT_MINUTES`).
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod support;
 
 use std::sync::Arc;
 
+use bugle_disk::SimDisk;
 use bugle_store::Engine;
 use bugle_store_embedded::{EmbeddedOptions, EmbeddedStore, OpenError};
 use fastrand::Rng;
-use support::disk::MemDisk;
 use support::model::Pair;
 
 fn options(background: bool) -> EmbeddedOptions {
@@ -28,7 +28,7 @@ fn options(background: bool) -> EmbeddedOptions {
 }
 
 /// Open, losing power now and then during recovery.
-fn open(disk: &mut MemDisk, rng: &mut Rng, background: bool) -> Arc<EmbeddedStore> {
+fn open(disk: &mut SimDisk, rng: &mut Rng, background: bool) -> Arc<EmbeddedStore> {
     loop {
         if rng.f64() < 0.3 {
             disk.cut_after(rng.u64(1..12));
@@ -49,7 +49,7 @@ fn open(disk: &mut MemDisk, rng: &mut Rng, background: bool) -> Arc<EmbeddedStor
 
 async fn one_seed(seed: u64, background: bool) {
     let mut rng = Rng::with_seed(seed);
-    let mut disk = MemDisk::default();
+    let mut disk = SimDisk::default();
     let mut pair = Pair::new();
     for _ in 0..rng.usize(1..4) {
         let store = open(&mut disk, &mut rng, background);
@@ -79,28 +79,16 @@ async fn one_seed(seed: u64, background: bool) {
 /// Run seeds one after the other. Without background threads a seed is the same run every time.
 fn seeds(range: std::ops::Range<u64>, background: bool) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let only = std::env::var("BUGLE_SEED").ok().map(|seed| seed.parse::<u64>().unwrap());
-    let base = std::env::var("BUGLE_SEED_BASE").map_or(0, |base| base.parse::<u64>().unwrap());
-    for seed in range.map(|seed| seed + base).filter(|seed| only.is_none_or(|only| only == *seed)) {
-        let run = std::panic::AssertUnwindSafe(|| runtime.block_on(one_seed(seed, background)));
-        if let Err(panic) = std::panic::catch_unwind(run) {
-            println!("failed with BUGLE_SEED={seed} (background: {background})");
-            std::panic::resume_unwind(panic);
-        }
-    }
+    let tries = bugle_disk::run_seeds(range, |seed| runtime.block_on(one_seed(seed, background)));
+    println!("{tries} seeds (background: {background})");
 }
 
 #[test]
-fn cuts_with_work_between_commits_first() {
-    seeds(0..400, false);
-}
-
-#[test]
-fn cuts_with_work_between_commits_second() {
-    seeds(400..800, false);
+fn cuts_with_work_between_commits() {
+    seeds(0..200, false);
 }
 
 #[test]
 fn cuts_with_background_threads() {
-    seeds(800..1000, true);
+    seeds(800..900, true);
 }

@@ -7,12 +7,12 @@ mod support;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bugle_disk::SimDisk;
 use bugle_store::{
     Append, Commit, Engine, Find, Guard, LaneId, NewLane, NewSegment, Queue, QueueId, QueueOptions, Read,
     Store, Timestamp, Trim,
 };
 use bugle_store_embedded::{EmbeddedOptions, EmbeddedStore};
-use support::disk::MemDisk;
 
 const T: Timestamp = Timestamp(1_700_000_000_000_000);
 
@@ -40,7 +40,7 @@ fn options() -> EmbeddedOptions {
 
 #[tokio::test]
 async fn trimmed_files_are_recycled() {
-    let disk = MemDisk::default();
+    let disk = SimDisk::default();
     let store = EmbeddedStore::open_on(Arc::new(disk.clone()), options()).unwrap();
     let lane = lanes(&*store, &["x"]).await[0];
     let mut recycled = false;
@@ -57,7 +57,7 @@ async fn trimmed_files_are_recycled() {
 
 #[tokio::test]
 async fn sparsely_filled_files_are_emptied() {
-    let disk = MemDisk::default();
+    let disk = SimDisk::default();
     let store = EmbeddedStore::open_on(Arc::new(disk.clone()), options()).unwrap();
     let lane = lanes(&*store, &["kept", "busy"]).await;
     let (kept, busy) = (lane[0], lane[1]);
@@ -92,7 +92,7 @@ async fn sparsely_filled_files_are_emptied() {
 /// recycled under them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn readers_are_not_disturbed_by_recycling() {
-    let disk = MemDisk::default();
+    let disk = SimDisk::default();
     let options = EmbeddedOptions { background: true, ..options() };
     let store = EmbeddedStore::open_on(Arc::new(disk), options).unwrap();
     let lane = lanes(&*store, &["kept", "busy"]).await;
@@ -130,7 +130,7 @@ async fn readers_are_not_disturbed_by_recycling() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn callers_that_wait_together_share_a_sync() {
-    let disk = MemDisk::default();
+    let disk = SimDisk::default();
     let store = EmbeddedStore::open_on(Arc::new(disk.clone()), options()).unwrap();
     let lane = lanes(&*store, &["x"]).await[0];
     disk.hold_syncs(true);

@@ -17,7 +17,7 @@ use super::plan::{MESSAGE_OVERHEAD, Plan};
 use super::serve::Open;
 
 /// Pause before a lane whose messages could not be read is tried again.
-const UNREADABLE_PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
+pub(super) const UNREADABLE_PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// A claim that covers more than was sent.
 pub(super) struct Cut {
@@ -163,6 +163,7 @@ impl Inner {
         if tail > cut.next.committed {
             self.ring(&cut.channel, cut.lane.id, WakeSource::Local);
         } else if head > cut.next.committed {
+            self.meters.store_errors.one();
             cut.channel.state.lock().entry(&cut.lane).place = Place::Later;
             self.wake_at(&cut.channel, cut.lane.id, self.engine.now().latest.plus(UNREADABLE_PAUSE));
         }

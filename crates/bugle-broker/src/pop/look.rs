@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bugle_store::Read;
+use bugle_store::{Read, Segment};
 
 use crate::api::Refused;
 use crate::inner::Inner;
@@ -11,6 +11,7 @@ use crate::planted::Bug;
 use crate::semantics::{lease, visible};
 use crate::waiting::Place;
 
+use super::deliver::UNREADABLE_PAUSE;
 use super::plan::Plan;
 use super::serve::Open;
 
@@ -31,7 +32,17 @@ impl Inner {
         self.resolve(plans).await?;
         let mut rest: Vec<u64> = open.iter().map(|o| o.messages).collect();
         plans.retain_mut(|plan| self.fit(plan, &mut rest[plan.job]));
-        self.look_inside(open, plans).await?;
+        let unreadable = self.look_inside(open, plans).await?;
+        let mut index = 0..;
+        plans.retain(|plan| {
+            let readable = index.next().is_some_and(|i| !unreadable.contains(&i));
+            if !readable {
+                self.meters.store_errors.one();
+                self.put(plan, Place::Later);
+                self.wake_at(&plan.channel, plan.lane.id, self.engine.now().latest.plus(UNREADABLE_PAUSE));
+            }
+            readable
+        });
         plans.retain_mut(|plan| {
             plan.segments.is_none() || !visible::hides(&plan.queue.options) || self.unhide(plan)
         });
@@ -43,8 +54,9 @@ impl Inner {
         Ok(())
     }
 
-    /// Read the messages of plans whose claim depends on them: hidden by time, or committed at delivery.
-    pub(super) async fn look_inside(&self, open: &[Open], plans: &mut [Plan]) -> Result<(), Refused> {
+    /// Read the messages of plans whose claim depends on them: hidden by time, or committed at delivery. Answers those that
+    /// cannot be read.
+    async fn look_inside(&self, open: &[Open], plans: &mut [Plan]) -> Result<Vec<usize>, Refused> {
         let mut looking = Vec::new();
         for (i, plan) in plans.iter_mut().enumerate() {
             if visible::hides(&plan.queue.options) {
@@ -57,9 +69,9 @@ impl Inner {
             }
         }
         if looking.is_empty() {
-            return Ok(());
+            return Ok(Vec::new());
         }
-        let reads = looking
+        let reads: Vec<Read> = looking
             .iter()
             .map(|i| &plans[*i])
             .map(|p| Read {
@@ -69,11 +81,28 @@ impl Inner {
                 max_bytes: self.config.pop_max_bytes,
             })
             .collect();
-        let looked = self.watch(self.engine.read(reads).await)?;
+        let (looked, mut unreadable) = (self.read_each(reads).await?, Vec::new());
         for (i, segments) in looking.into_iter().zip(looked) {
-            plans[i].segments = Some(segments);
+            match segments {
+                Some(_) => plans[i].segments = segments,
+                None => unreadable.push(i),
+            }
         }
-        Ok(())
+        Ok(unreadable)
+    }
+
+    /// Read; one that cannot be read does not take the others along.
+    async fn read_each(&self, reads: Vec<Read>) -> Result<Vec<Option<Vec<Segment>>>, Refused> {
+        let whole = match self.engine.read(reads.clone()).await {
+            Err(error) if self.engine.ping().await.is_ok() => error,
+            answer => return self.watch(answer).map(|all| all.into_iter().map(Some).collect()),
+        };
+        tracing::error!(reason = %whole.reason, "messages cannot be read; their lanes stay where they are");
+        let mut out = Vec::with_capacity(reads.len());
+        for read in reads {
+            out.push(self.engine.read(vec![read]).await.ok().and_then(|mut one| one.pop()));
+        }
+        Ok(out)
     }
 
     /// Is the lane free, and what lies there? `false` puts it where it belongs.

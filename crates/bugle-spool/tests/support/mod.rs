@@ -1,17 +1,16 @@
-//! A disk that fails, and a spool's records in short form.
-#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
+//! A spool on a simulated disk, and a spool's records in short form.
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::print_stdout)]
 
-pub(crate) mod disk;
+pub(crate) mod model;
 
 use std::sync::Arc;
 
+use bugle_disk::SimDisk;
 use bugle_spool::{FileSpool, OpenError, SpoolOptions};
 use bugle_store::{Spool, Spooled};
 
-use disk::MemDisk;
-
 /// Small files, so that there are many.
-pub(crate) fn open(disk: &MemDisk) -> Result<Arc<FileSpool>, OpenError> {
+pub(crate) fn open(disk: &SimDisk) -> Result<Arc<FileSpool>, OpenError> {
     let options = SpoolOptions { file_bytes: 300, group_bytes: 200, ..SpoolOptions::new("unused") };
     FileSpool::open_on(Arc::new(disk.clone()), options)
 }
@@ -38,4 +37,9 @@ pub(crate) async fn drain(spool: &FileSpool) -> Vec<u64> {
         out.extend(batch.records.iter().map(number));
         spool.done(batch).await.unwrap();
     }
+}
+
+/// Everything in a spool, without taking it out.
+pub(crate) async fn look(spool: &FileSpool) -> Vec<u64> {
+    spool.front(usize::MAX).await.unwrap().records.iter().map(number).collect()
 }

@@ -4,6 +4,8 @@
 //! Needs the feature `planted-bugs`, which `cargo xtask test tests` switches on.
 #![allow(clippy::unwrap_used)]
 
+mod disk;
+
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -13,6 +15,9 @@ use bugle_pg::testdb;
 
 /// Requests under which every fault strikes dozens of times.
 const ENOUGH: usize = 1500;
+
+/// File with the command of the disk.
+const DISK: &str = "disk-command";
 
 /// A server on data of its own; killed when dropped.
 struct Server {
@@ -30,6 +35,7 @@ impl Server {
         let mut command = Command::new(env!("CARGO_BIN_EXE_bugle"));
         command.env_clear().current_dir(dir.path()).stdin(Stdio::null()).stdout(Stdio::piped());
         command.envs(bug.map(|bug| ("BUGLE_PLANTED_BUG", bug)));
+        command.env("BUGLE_PLANTED_DISK", dir.path().join(DISK));
         command.args(["serve", "--log-level=warn"]).arg(format!("--listen={listen}")).args(store);
         let mut process = command.spawn().unwrap();
         let (mut lines, mut line) = (BufReader::new(process.stdout.take().unwrap()), String::new());
@@ -41,6 +47,11 @@ impl Server {
 
     fn embedded(bug: Option<&str>) -> Self {
         Self::start(bug, &embedded())
+    }
+
+    /// Let its disk fail like this from now on; see `bugle_disk::PlantedDisk`.
+    fn command_disk(&self, command: &str) {
+        std::fs::write(self.dir.path().join(DISK), command).unwrap();
     }
 
     /// End it as a crash would, and start another on its data and at its address.
