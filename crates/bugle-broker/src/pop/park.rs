@@ -7,6 +7,7 @@ use bugle_store::{LaneId, Queue};
 use crate::api::{Autopilot, PopAnswer, PopTarget, Refused};
 use crate::inner::Inner;
 use crate::meters::WakeSource;
+use crate::planted::race;
 use crate::waiting::{Channel, Place};
 
 use super::PopJob;
@@ -43,6 +44,7 @@ impl Inner {
         let lease = answer.lease_id;
         if job.reply.send(Ok(answer)).is_err()
             && let Some(lease) = lease
+            && !race("keep what a gone client was given")
         {
             self.give_back(claimed, lease);
         }
@@ -117,7 +119,7 @@ impl Inner {
                     Some(lane) => state.entries.get(&lane).is_some_and(|e| e.place == Place::Ring),
                     None => state.front().is_some(),
                 };
-                if state.closed || ready {
+                if state.closed || (ready && !race("park without a last look")) {
                     drop(state);
                     self.dispatch([job], WakeSource::Local);
                 } else {
