@@ -113,8 +113,13 @@ impl Inner {
     fn settle_place(self: &Arc<Self>, plan: &Plan, next: &Cursor) {
         let mut state = plan.channel.state.lock();
         let entry = state.entry(&plan.lane);
-        entry.cursor = Some(next.clone());
         entry.orphans.clear();
+        if entry.knows_better(next.epoch) {
+            // Sought, or taken over, before this answer was here.
+            drop(state);
+            return self.claim_overtaken(plan);
+        }
+        entry.cursor = Some(next.clone());
         if let Some(lease) = next.lease {
             entry.place = Place::Leased;
             drop(state);

@@ -99,6 +99,11 @@ pub(crate) enum Place {
 }
 
 impl Entry {
+    /// Whether the cursor was exchanged since it had this epoch.
+    pub(crate) fn knows_better(&self, epoch: u64) -> bool {
+        self.cursor.as_ref().is_some_and(|known| known.epoch > epoch)
+    }
+
     /// Messages that the group has yet to read, as far as is known.
     fn unread(&self) -> u64 {
         let (head, tail) = self.lane.bounds();
