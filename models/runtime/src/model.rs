@@ -20,6 +20,8 @@ const STEPS: usize = 200_000;
 
 thread_local! {
     static PLANTED: Cell<Option<&'static str>> = const { Cell::new(None) };
+    static BROKEN: Cell<Option<&'static str>> = const { Cell::new(None) };
+    static TOLD: Cell<bool> = const { Cell::new(false) };
 }
 
 /// A moment at which anybody else may run.
@@ -33,6 +35,19 @@ pub fn others_first() {
 /// Whether this fault is to happen. Asked by the product's sources in a model's build, and there alone.
 pub fn is_planted(fault: &str) -> bool {
     PLANTED.get() == Some(fault)
+}
+
+/// Something happened that must not. The execution goes on: whoever is told may sit deep inside of what is tried.
+pub fn broken(promise: &'static str) {
+    BROKEN.set(BROKEN.get().or(Some(promise)));
+}
+
+/// Something to read when an execution is seen again.
+pub fn note(what: impl FnOnce() -> String) {
+    if TOLD.get() {
+        let (task, passed) = (usize::from(shuttle::current::me()), time::passed());
+        eprintln!("{passed:>10.3?} task {task:>3}: {}", what());
+    }
 }
 
 /// An execution that went wrong.
@@ -73,7 +88,10 @@ impl Model {
     pub fn holds(&self) {
         let seconds: Option<u64> = std::env::var(SECONDS).ok().and_then(|text| text.parse().ok());
         let found = match (std::env::var(SEED).ok().map(|text| text.parse()), seconds) {
-            (Some(Ok(seed)), _) => self.play(seed).err(),
+            (Some(Ok(seed)), _) => {
+                TOLD.set(true);
+                self.play(seed).err()
+            }
             (Some(Err(_)), _) => panic!("{SEED} is no number"),
             (None, Some(seconds)) => self.search_for(Duration::from_secs(seconds)),
             (None, None) => (0..self.executions).find_map(|seed| self.play(seed).err()),
@@ -129,6 +147,7 @@ impl Model {
         config.silence_warnings = true;
         config.ungraceful_shutdown_config.immediately_return_on_panic = true;
         let (body, horizon) = (Arc::clone(&self.body), self.horizon);
+        BROKEN.set(None);
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             Runner::new(Dice::new(seed), config).run(move || {
                 fastrand::seed(seed);
@@ -146,7 +165,10 @@ impl Model {
                 dice::after_all_others();
             });
         }));
-        outcome.map_err(|panic| Failure { seed, what: message(&*panic) })
+        match BROKEN.take() {
+            Some(promise) => Err(Failure { seed, what: promise.to_owned() }),
+            None => outcome.map_err(|panic| Failure { seed, what: message(&*panic) }),
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
 use bugle_store::*;
+use tokio::model::{broken, note};
 use uuid::Uuid;
 
 /// See the module.
@@ -41,9 +42,11 @@ macro_rules! slow {
     ($($name:ident($($arg:ident: $type:ty),*) -> $answer:ty;)*) => {$(
         fn $name(&self, $($arg: $type),*) -> Answer<'_, $answer> {
             Box::pin(async move {
+                note(|| format!("{} {:?}", stringify!($name), ($(&$arg,)*)));
                 a_while().await;
                 let answer = self.inner.$name($($arg),*).await;
                 a_while().await;
+                note(|| format!("{} answers", stringify!($name)));
                 answer
             })
         }
@@ -64,11 +67,15 @@ impl Store for Slow {
             if self.watched { batch.iter().map(|append| append.lane).collect() } else { Vec::new() };
         Box::pin(async move {
             for lane in &lanes {
-                assert!(self.appending.lock().unwrap().insert(*lane), "two appends to one lane in flight");
+                if !self.appending.lock().unwrap().insert(*lane) {
+                    broken("two appends to one lane are in flight");
+                }
             }
+            note(|| format!("append {batch:?}"));
             a_while().await;
             let answer = self.inner.append(batch).await;
             a_while().await;
+            note(|| format!("append answers {answer:?}"));
             for lane in &lanes {
                 self.appending.lock().unwrap().remove(lane);
             }
@@ -77,19 +84,20 @@ impl Store for Slow {
     }
 
     fn swap(&self, batch: Vec<Swap>) -> Answer<'_, Vec<Result<Swapped, SwapError>>> {
-        // A claim reads along or takes a lease where there was none; it is what hands a lane out.
-        let claim = |swap: &&Swap| self.watched && swap.next.lease.is_some() && swap.read.is_some();
+        // No model renews a lease or acknowledges a part of one: an exchange with a lease is a claim.
+        let claim = |swap: &&Swap| self.watched && swap.next.lease.is_some();
         let claims: Vec<_> = batch.iter().filter(claim).map(|swap| (swap.lane, swap.group.clone())).collect();
         Box::pin(async move {
             for claim in &claims {
-                assert!(
-                    self.claiming.lock().unwrap().insert(claim.clone()),
-                    "a lane is in two hands at once"
-                );
+                if !self.claiming.lock().unwrap().insert(claim.clone()) {
+                    broken("a lane is in two hands at once");
+                }
             }
+            note(|| format!("swap {batch:?}"));
             a_while().await;
             let answer = self.inner.swap(batch).await;
             a_while().await;
+            note(|| format!("swap answers {answer:?}"));
             for claim in &claims {
                 self.claiming.lock().unwrap().remove(claim);
             }

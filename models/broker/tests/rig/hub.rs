@@ -1,11 +1,18 @@
 //! A carrier inside the process, which loses what a model says.
+#![allow(dead_code)]
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use bugle_wake::{Carrier, Event, Job, Line, Running, Shape, Source, Transport};
 use bytes::Bytes;
+use tokio::model::note;
 use tokio::sync::broadcast;
+use tokio::time;
+
+const LATENCY: Duration = Duration::from_millis(1);
 
 /// Where all frames meet.
 #[derive(Clone)]
@@ -65,9 +72,16 @@ impl Transport for End {
                 let event = tokio::select! {
                     job = line.jobs.recv() => match job {
                         Some(Job::Send { frames, .. }) => {
+                            // A network takes its time; a database that everybody hears has taken it already.
+                            if !all && fastrand::bool() {
+                                time::sleep(LATENCY).await;
+                            }
                             for frame in frames {
+                                note(|| format!("server {} sends {frame:?}", self.place));
                                 let lost = self.hub.lose.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
-                                if lost.is_err() {
+                                if lost.is_ok() {
+                                    note(|| "which is lost".to_owned());
+                                } else {
                                     let _ = self.hub.frames.send((self.place, frame));
                                 }
                             }
@@ -83,7 +97,9 @@ impl Transport for End {
                         if !all && from == self.place {
                             continue;
                         }
-                        Event::Frame { from: None, bytes }
+                        // Peers are answered where they are.
+                        let from = (!all).then(|| SocketAddr::from(([127, 0, 0, 1], from as u16)));
+                        Event::Frame { from, bytes }
                     }
                 };
                 if line.events.send(event).await.is_err() {
