@@ -18,6 +18,7 @@ mod duroxide_import;
 mod faults;
 mod fuzz;
 mod fuzz_input;
+mod models;
 mod powercuts;
 mod python_client;
 mod rust_client;
@@ -43,6 +44,8 @@ cargo xtask <command>
                   feed every decoder hostile input, guided by coverage, for so long in all (10)
   powercuts [--minutes N]
                   cut power by new chances under the embedded engine and the spool, for so long (10)
+  models [--minutes N]
+                  explore new orders of steps in the concurrency models, for so long (10)
   openapi         renew docs/openapi.json from the code
   tidy            check headers, sizes, words, paths and layers of the sources
   help            this text
@@ -73,6 +76,7 @@ fn dispatch() -> Result<ExitCode> {
         "fuzz" => fuzz::run(&root, &rest),
         "fuzz-input" => fuzz_input::run(&root, &rest),
         "powercuts" => powercuts::run(&root, &rest),
+        "models" => models::run(&root, &rest),
         "openapi" if rest.is_empty() => suites::openapi(&root),
         "help" | "--help" | "-h" => {
             eprint!("{HELP}{}", suites::list());

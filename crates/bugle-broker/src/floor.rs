@@ -7,7 +7,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -16,6 +16,7 @@ use tokio::time::{Instant, sleep_until};
 
 use bugle_store::{LaneId, Survey, Surveyed, Timestamp};
 
+use crate::atomic::AtomicBool;
 use crate::config::FloorConfig;
 use crate::inner::Inner;
 use crate::meters::WakeSource;

@@ -19,6 +19,7 @@ use bugle_wake::Heard;
 use crate::inner::Inner;
 use crate::meters::WakeSource;
 use crate::news::News;
+use crate::planted::race;
 use crate::waiting::Channel;
 
 /// A lane to look at on behalf of those who wait for it.
@@ -59,7 +60,9 @@ impl Inner {
                 Some(Heard::Tidings { source, tidings }) => self.hear(source.into(), tidings),
                 Some(Heard::Recheck { source, reason }) => {
                     tracing::debug!(%source, reason, "hints may have been missed");
-                    self.floor.look_now();
+                    if !race("hear of a gap and go on") {
+                        self.floor.look_now();
+                    }
                 }
                 Some(Heard::Health(hearing)) => {
                     tracing::info!(state = %hearing.state, "carriers");

@@ -1,7 +1,7 @@
 //! What all verbs share: the engine, the caches, the intakes.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use bugle_wake::{Bell, Timers};
 
 use crate::ack::SettleKey;
 use crate::api::{PopTarget, Refused};
+use crate::atomic::{AtomicBool, AtomicUsize};
 use crate::board::Board;
 use crate::catalog::Catalog;
 use crate::config::BrokerConfig;

@@ -5,6 +5,7 @@
 //! yet. Modules in reading order; each uses only those above it, except that the verbs share [`inner::Inner`].
 
 mod api;
+mod atomic;
 mod config;
 mod crypto;
 mod planted;

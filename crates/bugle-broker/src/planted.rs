@@ -1,4 +1,5 @@
-//! Faults on purpose, for one test: that of the history checker, which must find each of them under real load.
+//! Faults on purpose, for two tests: that of the history checker, which must find each [`Bug`] under real load, and the models of
+//! concurrency, which must find each [`race`].
 //!
 //! Without the feature `planted-bugs` every question here is answered `false` at compile time, and nothing is left of them.
 //! With it `BUGLE_PLANTED_BUG` chooses one.
@@ -19,6 +20,16 @@ pub(crate) enum Bug {
     /// What was committed after a delivery is passed over when the delivery is acknowledged.
     SkippedLateCommit,
 }
+
+/// Whether this race is to happen, for the models in `models/`, which must find each of them. Outside of a model's build the
+/// answer is known at compile time, and nothing is left of the question.
+#[cfg(not(bugle_model))]
+pub(crate) const fn race(_name: &str) -> bool {
+    false
+}
+
+#[cfg(bugle_model)]
+pub(crate) use tokio::model::is_planted as race;
 
 #[cfg(not(feature = "planted-bugs"))]
 impl Bug {

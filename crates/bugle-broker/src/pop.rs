@@ -73,7 +73,7 @@ impl PopJob {
     }
 
     /// Whether this job may wait (again) now.
-    fn may_wait(&self) -> bool {
+    pub(crate) fn may_wait(&self) -> bool {
         self.deadline.is_some_and(|at| Instant::now() < at)
     }
 }

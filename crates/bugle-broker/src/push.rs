@@ -24,6 +24,7 @@ use crate::api::{PushItem, Pushed, Refused};
 use crate::inner::Inner;
 use crate::lanes::LaneState;
 use crate::meters::WakeSource;
+use crate::planted::race;
 
 pub(crate) use append::Work;
 pub(crate) use screen::Slot;
@@ -220,7 +221,7 @@ impl Inner {
                 return Err(self.busy("too many pushes wait for this partition"));
             }
             inner.waiting.push_back(job);
-            !std::mem::replace(&mut inner.pushing, true)
+            !std::mem::replace(&mut inner.pushing, true) || race("append beside the append in flight")
         };
         if start && self.pushes().offer(lane.clone()).is_err() {
             lane.inner.lock().pushing = false;

@@ -18,6 +18,7 @@
 //!
 //! Modules in reading order; each uses only those above it.
 
+mod planted;
 mod text;
 mod token;
 

@@ -17,6 +17,7 @@ use crate::hint::{Audience, Heard, Hearing, Source, Tiding};
 use crate::notify;
 use crate::options::BellOptions;
 use crate::outbox::pack;
+use crate::planted::race;
 use crate::status::{CarrierStatus, Counters};
 use crate::transport::{Carrier, Line};
 
@@ -84,7 +85,7 @@ impl<T: Tiding> Bell<T> {
                 transport: tokio::spawn(running),
                 cancel: cancel.clone(),
             };
-            tasks.spawn(driver.run());
+            tokio::spawn(tasks.track_future(driver.run()));
             seats.push(seat);
         }
         tasks.close();
@@ -96,8 +97,12 @@ impl<T: Tiding> Bell<T> {
     pub fn ring(&self, tiding: T) {
         let now = Instant::now();
         for seat in &self.inner.seats {
+            let early = race("wake the driver before the hint is there");
+            if early {
+                seat.wake.notify_one();
+            }
             let look = seat.core.lock().ring(tiding.clone(), now);
-            if look {
+            if look && !early {
                 seat.wake.notify_one();
             }
         }

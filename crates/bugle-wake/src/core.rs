@@ -15,6 +15,7 @@ use crate::interest::Interest;
 use crate::options::BellOptions;
 use crate::outbox::Outbox;
 use crate::peers::Peers;
+use crate::planted::race;
 use crate::pulse::Pulse;
 use crate::status::{CarrierStatus, Counters, PeerStatus, add, get};
 use crate::transport::{Destination, Event, Job, Shape};
@@ -152,6 +153,9 @@ impl<T: Tiding> Core<T> {
 
     /// A hint for the others. Whether the driver must look.
     pub(crate) fn ring(&mut self, tiding: T, now: Instant) -> bool {
+        if race("drop what comes while a frame is under way") && self.busy() {
+            return false;
+        }
         self.gate(now) != Gate::Closed && self.outbox.add(tiding)
     }
 

@@ -1,7 +1,7 @@
 //! Runs one carrier: passes events and time into its [`Core`], carries out what comes of it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -10,6 +10,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
+use crate::atomic::AtomicU64;
 use crate::core::{Action, Core};
 use crate::hint::{Heard, Hearing, HearingState, Source, Tiding};
 use crate::status::add;

@@ -9,6 +9,7 @@ use crate::core::{Action, Core, Gate, Station};
 use crate::frame::{Body, Frame, Ping};
 use crate::hint::{Source, Tiding};
 use crate::outbox::{Batch, pack};
+use crate::planted::race;
 use crate::status::add;
 use crate::transport::{Destination, Job};
 
@@ -27,7 +28,9 @@ impl<T: Tiding> Core<T> {
         {
             // Once more when they do confirm it: until then they may send nothing.
             announcing.until = None;
-            out.push(Action::Recheck("interest announced"));
+            if !race("announce an interest and do not look") {
+                out.push(Action::Recheck("interest announced"));
+            }
         }
         match self.gate(now) {
             Gate::Open => self.flush(now, out),
@@ -61,7 +64,7 @@ impl<T: Tiding> Core<T> {
 
     fn overdue(&mut self, now: Instant, out: &mut Vec<Action<T>>) {
         let overdue = self.peers.tick(now);
-        if overdue.gaps > 0 {
+        if overdue.gaps > 0 && !race("overlook a gap") {
             add(&self.counters.gaps);
             out.push(Action::Recheck("gap"));
         }
@@ -106,7 +109,7 @@ impl<T: Tiding> Core<T> {
     }
 
     /// One job at a time where every job is a statement.
-    fn busy(&self) -> bool {
+    pub(crate) fn busy(&self) -> bool {
         self.echo && !self.in_flight.is_empty()
     }
 
@@ -210,7 +213,9 @@ impl<T: Tiding> Core<T> {
         let version = announcing.version;
         if self.stations.iter().all(|s| s.own || s.pulse.failed() || s.confirmed >= version) {
             self.announcing = None;
-            out.push(Action::Recheck("interest announced"));
+            if !race("announce an interest and do not look") {
+                out.push(Action::Recheck("interest announced"));
+            }
         }
     }
 

@@ -50,6 +50,9 @@
 //!
 //! Modules in reading order; each uses only those above it.
 
+mod atomic;
+mod planted;
+
 mod timer;
 
 mod hint;

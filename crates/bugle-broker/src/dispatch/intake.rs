@@ -12,6 +12,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use crate::planted::race;
+
 use super::limit::Limit;
 
 type Handler<T> = Box<dyn Fn(Vec<T>) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
@@ -108,6 +110,10 @@ impl<T: Send + 'static> Intake<T> {
             let mut state = self.state.lock();
             batch = state.take(self.limit.batch);
             if batch.is_empty() {
+                if race("count out late") {
+                    drop(state);
+                    state = self.state.lock();
+                }
                 // Counted out under the same lock that saw nothing waiting, or an offer in between would be stranded.
                 running.count_out(&mut state);
                 return;

@@ -159,15 +159,26 @@ impl Inner {
     /// Somebody else changed the cursor: take over theirs.
     pub(super) fn lost(self: &Arc<Self>, plan: &Plan, row: Option<Cursor>) {
         let free = row.as_ref().map_or(Ok(()), |c| lease::free_at(c, self.engine.now()));
-        plan.channel.state.lock().entry(&plan.lane).cursor = row;
+        // A row that is gone, or from before, is believed: only what came after this plan and after the row is better.
+        let epoch_of = |cursor: &Option<Cursor>| cursor.as_ref().map_or(0, |c| c.epoch);
+        let epoch = epoch_of(&row).max(epoch_of(&plan.cursor));
+        {
+            let mut state = plan.channel.state.lock();
+            let entry = state.entry(&plan.lane);
+            if !entry.knows_better(epoch) {
+                entry.cursor = row;
+            }
+        }
         match free {
             Ok(()) => {
-                self.put(plan, Place::Idle);
-                self.ring(&plan.channel, plan.lane.id, WakeSource::Local);
+                if self.put(plan, Place::Idle, epoch) {
+                    self.ring(&plan.channel, plan.lane.id, WakeSource::Local);
+                }
             }
             Err(at) => {
-                self.put(plan, Place::Leased);
-                self.wake_at(&plan.channel, plan.lane.id, at);
+                if self.put(plan, Place::Leased, epoch) {
+                    self.wake_at(&plan.channel, plan.lane.id, at);
+                }
             }
         }
     }
@@ -185,14 +196,36 @@ impl Inner {
         state.put_in_ring(plan.lane.id);
     }
 
-    pub(super) fn put(&self, plan: &Plan, place: Place) {
+    /// A claim ends without the lane, because of a cursor of this epoch: put the lane where it belongs. `false` = the cursor
+    /// was exchanged meanwhile, by somebody who left the lane's place to this claim, so that theirs decides.
+    pub(super) fn put(self: &Arc<Self>, plan: &Plan, place: Place, epoch: u64) -> bool {
         let mut state = plan.channel.state.lock();
         let entry = state.entry(&plan.lane);
         if entry.place == Place::Claiming {
+            if entry.knows_better(epoch) {
+                drop(state);
+                self.claim_overtaken(plan);
+                return false;
+            }
             entry.place = place;
         }
         if entry.cursor.is_none() {
             entry.cursor = plan.cursor.clone().filter(|c| c.epoch > 0);
+        }
+        true
+    }
+
+    /// The cursor was exchanged while a claim was under way that has come to nothing: do for it what was left to the claim.
+    pub(super) fn claim_overtaken(self: &Arc<Self>, plan: &Plan) {
+        let newer = {
+            let mut state = plan.channel.state.lock();
+            let entry = state.entry(&plan.lane);
+            entry.place = Place::Idle;
+            entry.cursor.clone()
+        };
+        match newer {
+            Some(newer) => self.cursor_changed(&plan.channel, &plan.lane, newer),
+            None => self.ring(&plan.channel, plan.lane.id, WakeSource::Local),
         }
     }
 }

@@ -113,8 +113,13 @@ impl Inner {
     fn settle_place(self: &Arc<Self>, plan: &Plan, next: &Cursor) {
         let mut state = plan.channel.state.lock();
         let entry = state.entry(&plan.lane);
-        entry.cursor = Some(next.clone());
         entry.orphans.clear();
+        if entry.knows_better(next.epoch) {
+            // Sought, or taken over, before this answer was here.
+            drop(state);
+            return self.claim_overtaken(plan);
+        }
+        entry.cursor = Some(next.clone());
         if let Some(lease) = next.lease {
             entry.place = Place::Leased;
             drop(state);
@@ -176,7 +181,12 @@ impl Inner {
             let mut swaps = Vec::new();
             let mut which = Vec::new();
             for (channel, lane) in claimed {
-                let cursor = channel.state.lock().entries.get(&lane).and_then(|e| e.cursor.clone());
+                let known = channel.state.lock().entries.get(&lane).and_then(|e| e.cursor.clone());
+                let cursor = match known {
+                    Some(cursor) => Some(cursor),
+                    // Forgotten, for an old answer of the store: the lease is there all the same.
+                    None => inner.load_one(lane, &channel.group).await.ok().flatten().and_then(|f| f.cursor),
+                };
                 let Some(cursor) = cursor else { continue };
                 let Some(next) = lease::give_back(&cursor, lease) else { continue };
                 swaps.push(plain_swap(lane, &channel.group, &cursor, next.clone()));

@@ -108,11 +108,13 @@ impl Inner {
     /// Is the lane free, and what lies there? `false` puts it where it belongs.
     pub(super) fn fit(self: &Arc<Self>, plan: &mut Plan, rest: &mut u64) -> bool {
         let cursor = plan.cursor.as_ref().expect("resolved above");
+        let epoch = cursor.epoch;
         if let Err(at) = lease::free_at(cursor, self.engine.now())
             && !Bug::DuplicateLease.is_chosen()
         {
-            self.put(plan, Place::Leased);
-            self.wake_at(&plan.channel, plan.lane.id, at);
+            if self.put(plan, Place::Leased, epoch) {
+                self.wake_at(&plan.channel, plan.lane.id, at);
+            }
             return false;
         }
         let mut state = plan.channel.state.lock();
@@ -120,13 +122,18 @@ impl Inner {
         let (head, tail) = plan.lane.bounds();
         plan.from = cursor.committed.max(tail);
         if head <= plan.from {
+            if entry.knows_better(epoch) {
+                drop(state);
+                self.claim_overtaken(plan);
+                return false;
+            }
             entry.place = Place::Idle;
             entry.cursor = plan.cursor.clone().filter(|c| c.epoch > 0);
             return false;
         }
         if *rest == 0 {
             drop(state);
-            self.put(plan, Place::Idle);
+            self.put(plan, Place::Idle, epoch);
             self.ring(&plan.channel, plan.lane.id, WakeSource::Local);
             return false;
         }
@@ -149,6 +156,7 @@ impl Inner {
     /// Apply delay, window and ttl to a lane of a queue that hides messages by time.
     pub(super) fn unhide(self: &Arc<Self>, plan: &mut Plan) -> bool {
         let now = self.engine.now().earliest;
+        let epoch = plan.cursor.as_ref().map_or(0, |cursor| cursor.epoch);
         let segments = plan.segments.as_deref().unwrap_or_default();
         let pending: Vec<_> = segments.iter().map(|s| (s.base, s.count, s.created_at)).collect();
         let options = &plan.queue.options;
@@ -170,7 +178,9 @@ impl Inner {
                 true
             }
             visible::Visible::NotBefore(at) => {
-                self.put(plan, Place::Later);
+                if !self.put(plan, Place::Later, epoch) {
+                    return false;
+                }
                 self.wake_at(&plan.channel, plan.lane.id, at);
                 // Options that changed meanwhile found the lane being claimed and passed it over.
                 let now = self.catalog.queue_by_id(plan.queue.id);
@@ -180,7 +190,7 @@ impl Inner {
                 false
             }
             visible::Visible::Nothing => {
-                self.put(plan, Place::Idle);
+                self.put(plan, Place::Idle, epoch);
                 false
             }
         }

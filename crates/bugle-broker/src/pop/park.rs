@@ -7,6 +7,7 @@ use bugle_store::{LaneId, Queue};
 use crate::api::{Autopilot, PopAnswer, PopTarget, Refused};
 use crate::inner::Inner;
 use crate::meters::WakeSource;
+use crate::planted::race;
 use crate::waiting::{Channel, Place};
 
 use super::PopJob;
@@ -43,6 +44,7 @@ impl Inner {
         let lease = answer.lease_id;
         if job.reply.send(Ok(answer)).is_err()
             && let Some(lease) = lease
+            && !race("keep what a gone client was given")
         {
             self.give_back(claimed, lease);
         }
@@ -117,17 +119,22 @@ impl Inner {
                     Some(lane) => state.entries.get(&lane).is_some_and(|e| e.place == Place::Ring),
                     None => state.front().is_some(),
                 };
-                if state.closed || ready {
+                if state.closed || (ready && !race("park without a last look")) {
                     drop(state);
                     self.dispatch([job], WakeSource::Local);
-                } else {
+                } else if job.may_wait() {
                     state.park(lane, job);
+                } else {
+                    drop(state);
+                    self.too_late(job);
                 }
             }
             _ => {
                 let (seq, request) = (job.seq, job.request.clone());
                 let wants = |queue: &Queue| request.target.wants(queue);
-                self.channels.park_filter(job);
+                if let Err(job) = self.channels.park_filter(job) {
+                    return self.too_late(job);
+                }
                 // A lane or queue that came before the pop was parked woke nobody.
                 let ready = channels.iter().any(|(_, channel)| {
                     let state = channel.state.lock();
@@ -167,12 +174,26 @@ impl Inner {
                     // Nobody would find it here: it comes back with the channel's successor.
                     drop(state);
                     self.dispatch([job], WakeSource::Local);
-                } else {
+                } else if job.may_wait() {
                     state.park(named_lane(&job.request.target, queue), job);
+                } else {
+                    drop(state);
+                    self.too_late(job);
                 }
             }
-            _ => self.channels.park_filter(job),
+            _ => {
+                if let Err(job) = self.channels.park_filter(job) {
+                    self.too_late(job);
+                }
+            }
         }
         self.recover();
+    }
+
+    /// The time of a pop was over when it was about to park: its caller has looked for it here, and will not look again. That
+    /// is why the time is looked at under the same lock.
+    fn too_late(&self, job: PopJob) {
+        let answer = self.nothing_for(&job.request);
+        let _ = job.reply.send(Ok(answer));
     }
 }

@@ -9,6 +9,7 @@ use bugle_store::{LaneId, Queue};
 use crate::api::{PopAnswer, PopTarget, Refused};
 use crate::catalog::first_contact;
 use crate::inner::Inner;
+use crate::planted::race;
 use crate::semantics::subscribe;
 use crate::waiting::Channel;
 
@@ -73,7 +74,9 @@ impl Inner {
         let mut open = Vec::with_capacity(jobs.len());
         for job in jobs {
             if job.reply.is_closed() {
-                self.pass_on(&job);
+                if !race("a gone client keeps its wake") {
+                    self.pass_on(&job);
+                }
             } else {
                 open.push(self.open_job(job).await);
             }
@@ -137,7 +140,7 @@ impl Inner {
             let request = &open.job.request;
             open.answer.conflation |= channel.record.conflation;
             open.answer.conflation_conflict |= channel.record.conflation != request.conflation;
-            if open.job.deadline.is_some() {
+            if open.job.deadline.is_some() && !race("wait without being known to wait") {
                 interests.push(channel.interest());
             }
             open.channels.push((queue, channel));

@@ -18,7 +18,7 @@ use crate::dedupe::Ids;
 use crate::inner::Inner;
 use crate::lanes::LaneState;
 use crate::meters::WakeSource;
-use crate::planted::Bug;
+use crate::planted::{Bug, race};
 
 use super::screen::Slot;
 use super::split::{Splits, pinned};
@@ -255,6 +255,9 @@ impl Inner {
         ids: Ids,
     ) {
         let count = segment.count();
+        if race("ring before the lane has grown") {
+            self.lane_committed(&work.lane);
+        }
         {
             let mut inner = work.lane.inner.lock();
             inner.begun_here |= appended.base == 0;
@@ -275,7 +278,9 @@ impl Inner {
             body: segment.body.clone(),
         };
         self.lanes.remember(&work.lane, stored);
-        self.lane_committed(&work.lane);
+        if !race("ring before the lane has grown") {
+            self.lane_committed(&work.lane);
+        }
         self.meters.ingested.add(u64::from(count));
         let meter = self.meters.queues.of(work.lane.queue);
         meter.pushed.add(u64::from(count));

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use crate::lanes::LaneState;
+use crate::planted::race;
 
 use super::PushJob;
 
@@ -33,7 +34,7 @@ impl Turn {
         let lane = self.lane.take()?;
         let more = {
             let mut inner = lane.inner.lock();
-            inner.pushing = !inner.waiting.is_empty();
+            inner.pushing = !inner.waiting.is_empty() && !race("end a turn over those who wait");
             inner.pushing
         };
         more.then_some(lane)

@@ -13,7 +13,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 use parking_lot::Mutex;
 
@@ -22,8 +22,10 @@ use bugle_store::{Cursor, Group, GroupRecord, LaneId, LeaseId, QueueId, Timestam
 use bugle_wake::Bell;
 
 use crate::ack::AckCall;
+use crate::atomic::AtomicUsize;
 use crate::lanes::LaneState;
 use crate::news::{News, topic};
+use crate::planted::race;
 use crate::pop::PopJob;
 
 /// Lanes remembered as seen empty by pops that named them.
@@ -97,6 +99,11 @@ pub(crate) enum Place {
 }
 
 impl Entry {
+    /// Whether the cursor was exchanged since it had this epoch.
+    pub(crate) fn knows_better(&self, epoch: u64) -> bool {
+        self.cursor.as_ref().is_some_and(|known| known.epoch > epoch)
+    }
+
     /// Messages that the group has yet to read, as far as is known.
     fn unread(&self) -> u64 {
         let (head, tail) = self.lane.bounds();
@@ -198,6 +205,11 @@ impl ChannelState {
             let Some(entry) = self.entries.get_mut(&id) else { continue };
             entry.queued = false;
             if entry.place == Place::Ring {
+                if race("take a lane and leave it") {
+                    entry.queued = true;
+                    self.ring.push_back(id);
+                    return Some(id);
+                }
                 entry.place = Place::Claiming;
                 return Some(id);
             }

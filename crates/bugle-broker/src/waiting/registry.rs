@@ -88,9 +88,14 @@ impl Channels {
         state.unpark_all()
     }
 
-    /// Park a pop that waits by namespace or task.
-    pub(crate) fn park_filter(&self, job: PopJob) {
-        self.filtering.lock().insert(job.seq, job);
+    /// Park a pop that waits by namespace or task. Gives it back if its time is over.
+    pub(crate) fn park_filter(&self, job: PopJob) -> Result<(), PopJob> {
+        let mut filtering = self.filtering.lock();
+        if !job.may_wait() {
+            return Err(job);
+        }
+        filtering.insert(job.seq, job);
+        Ok(())
     }
 
     /// Take a parked filter pop out.

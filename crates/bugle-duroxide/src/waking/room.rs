@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
+use crate::planted::race;
 use crate::waking::counters::{Counters, count};
 use crate::waking::work::{Queue, Want, Work};
 
@@ -330,7 +331,7 @@ impl Place {
         let waiter =
             Arc::new(Waiter { owner: self.owner.clone(), woken: OnceLock::new(), up: Notify::new() });
         let sitting = self.with(|group, _| {
-            let sits = group.events == seen.events;
+            let sits = group.events == seen.events || race("sit down whatever happened");
             if sits {
                 group.sitting.push_back(Arc::clone(&waiter));
             }
@@ -352,7 +353,10 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         // What a look took whose answer nobody saw comes free when its lease ends, and only a look tells when.
-        let ticket = self.ticket.take().or(self.looking.then_some(Cause::Recheck));
+        let mut ticket = self.ticket.take().or(self.looking.then_some(Cause::Recheck));
+        if race("leave with the ticket") {
+            ticket = None;
+        }
         let forsaken = self.with(|group, room| {
             group.fetches -= 1;
             let cause = ticket?;

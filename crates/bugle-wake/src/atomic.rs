@@ -1,0 +1,7 @@
+//! Atomic numbers that others act upon: the models see every step of them.
+
+#[cfg(not(bugle_model))]
+pub(crate) use std::sync::atomic::AtomicU64;
+
+#[cfg(bugle_model)]
+pub(crate) use tokio::AtomicU64;
