@@ -37,6 +37,7 @@ mod pop;
 mod push;
 mod queues;
 mod redrive;
+mod rekey;
 mod room;
 mod spooling;
 mod stats;
@@ -70,6 +71,7 @@ pub use meters::{
 };
 pub use operators::read_time;
 pub use pop::Receipt;
+pub use rekey::Rekey;
 pub use semantics::configure::option_bounds;
 pub use stats::PartitionPage;
 

@@ -19,6 +19,7 @@ mod maintenance;
 mod op;
 mod options;
 mod read;
+mod recode;
 mod record;
 mod recovery;
 mod rows;
@@ -41,6 +42,7 @@ use tokio::sync::{mpsc, oneshot};
 
 pub use disk::{Disk, DiskFile};
 pub use options::{EmbeddedOptions, OpenError};
+pub use recode::{RecodeError, recode, recode_on};
 
 use disk::OsDisk;
 use evaluate::Evaluation;

@@ -87,7 +87,7 @@ fn check_header(header: &[u8], id: u64) -> Option<u64> {
     (known && same && fields.u64().ok()? == xxh3_64(&header[..HEADER - 8])).then_some(salt)
 }
 
-fn build_header(id: u64, salt: u64, size: u64) -> Vec<u8> {
+pub(crate) fn build_header(id: u64, salt: u64, size: u64) -> Vec<u8> {
     let mut out = Vec::with_capacity(PAGE as usize);
     out.put_slice(&MAGIC);
     out.put_u32_le(FORMAT_VERSION);
