@@ -38,6 +38,9 @@ pub(crate) enum DecryptError {
     /// The bytes were changed, belong elsewhere, or the key of this name is another one.
     #[error("the payload does not open with key {0:?}")]
     Damaged(String),
+    /// There is no randomness.
+    #[error("the payload cannot be encrypted anew: the system has no randomness to give")]
+    NotRenewed,
 }
 
 impl Keyring {
@@ -95,6 +98,18 @@ impl Keyring {
             }
         }
         Err(if known { DecryptError::Damaged(named()) } else { DecryptError::UnknownKey(named()) })
+    }
+
+    /// The same payload under the first key; `None` if it is under it already.
+    pub(crate) fn renew(&self, cipher: &[u8], context: &[u8]) -> Result<Option<Vec<u8>>, DecryptError> {
+        let plain = self.decrypt(cipher, context)?;
+        let first = self.keys.first().map(|key| &*key.id);
+        let id = Envelope::parse(cipher).map(|envelope| envelope.id);
+        if first == id {
+            return Ok(None);
+        }
+        let renewed = self.encrypt(&plain, context);
+        renewed.map(Some).ok_or(DecryptError::NotRenewed)
     }
 }
 

@@ -38,6 +38,7 @@ mod pop;
 mod push;
 mod queues;
 mod redrive;
+mod rekey;
 mod room;
 mod spooling;
 mod stats;
@@ -74,6 +75,7 @@ pub use meters::{
 };
 pub use operators::read_time;
 pub use pop::Receipt;
+pub use rekey::Rekey;
 pub use semantics::configure::option_bounds;
 pub use stats::PartitionPage;
 

@@ -18,6 +18,7 @@ mod maintenance;
 mod op;
 mod options;
 mod read;
+mod recode;
 mod record;
 mod recovery;
 mod rows;
@@ -43,6 +44,7 @@ use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 
 pub use options::{EmbeddedOptions, OpenError};
+pub use recode::{RecodeError, recode, recode_on};
 
 use evaluate::Evaluation;
 use log::LogFile;

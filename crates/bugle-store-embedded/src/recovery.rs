@@ -24,7 +24,7 @@ use crate::shared::{Core, ReplayStart, Shared};
 use crate::state::State;
 
 const FORMAT: &str = "FORMAT";
-const LOCK: &str = "LOCK";
+pub(crate) const LOCK: &str = "LOCK";
 const FORMAT_NAME: &str = "bugle-embedded";
 /// Size of the file begun when opening, at most: opening is quick, and many restarts do not fill the disk.
 const FIRST_FILE: u64 = 8 << 20;
@@ -32,10 +32,10 @@ const FIRST_FILE: u64 = 8 << 20;
 const MANY_FILES: usize = 3;
 
 /// What the directory contains.
-struct Listing {
-    logs: BTreeSet<u64>,
+pub(crate) struct Listing {
+    pub(crate) logs: BTreeSet<u64>,
     tables: BTreeSet<u64>,
-    checkpoints: BTreeSet<u64>,
+    pub(crate) checkpoints: BTreeSet<u64>,
     free: BTreeSet<u64>,
     temporary: Vec<String>,
 }
@@ -99,7 +99,7 @@ fn check_options(options: &EmbeddedOptions) -> Result<(), OpenError> {
     Ok(())
 }
 
-fn list(disk: &dyn Disk) -> io::Result<Listing> {
+pub(crate) fn list(disk: &dyn Disk) -> io::Result<Listing> {
     let names = disk.list()?;
     let numbers =
         |prefix: &str, suffix: &str| names.iter().filter_map(|n| number_in(n, prefix, suffix)).collect();
@@ -140,7 +140,7 @@ fn check_format(disk: &dyn Disk, listing: &Listing) -> Result<(), OpenError> {
     }
 }
 
-fn open_log(disk: &dyn Disk, id: u64) -> Result<Arc<LogFile>, OpenError> {
+pub(crate) fn open_log(disk: &dyn Disk, id: u64) -> Result<Arc<LogFile>, OpenError> {
     match LogFile::open(disk, id) {
         Ok(log) => Ok(Arc::new(log)),
         Err(e) if e.kind() == io::ErrorKind::InvalidData => {

@@ -26,6 +26,7 @@ mod queue;
 #[cfg(test)]
 mod race;
 mod read;
+mod recode;
 mod retention;
 mod row;
 mod run;
@@ -39,4 +40,5 @@ mod uncount;
 
 pub use migrations::{Pending, Upgrade};
 pub use options::{Extras, OpenError, PostgresOptions};
+pub use recode::RecodeError;
 pub use store::PostgresStore;

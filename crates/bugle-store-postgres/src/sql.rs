@@ -191,6 +191,11 @@ statements! {
     traces_by_name_count(TEXT);
     trace_names(INT8, INT8);
     trace_names_count();
+    recode_keys(INT4, UUID, INT8, INT8);
+    recode_read(INT4, UUID_ARRAY, INT8_ARRAY);
+    recode_write(INT4, UUID_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, BYTEA_ARRAY);
+    recode_letters(INT4, UUID, INT8);
+    recode_letters_write(INT4, UUID_ARRAY, BYTEA_ARRAY);
     expire_dead_due(INT8);
     expire_dead(INT8, INT8);
     expire_traces(INT8, INT8);

@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use bugle_disk::{Disk, OsDisk};
 use bugle_pg::{Config, PoolOptions};
 use bugle_spool::{FileSpool, SpoolOptions};
-use bugle_store::{Engine, Spool};
+use bugle_store::{Catalog, Engine, Recode, Recoded, Spool};
 use bugle_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use bugle_store_postgres::{PostgresOptions, PostgresStore, Upgrade};
 use bugle_wake::{Carrier, NotifyOptions, UdpOptions};
@@ -46,6 +46,33 @@ fn options(settings: &PostgresSettings) -> PostgresOptions {
 /// Look at the tables in PostgreSQL and at what is to be done to them.
 pub(crate) async fn upgrade(settings: &PostgresSettings) -> Result<Upgrade> {
     Ok(Upgrade::look(options(settings)).await?)
+}
+
+/// Write the messages in a directory anew.
+pub(crate) async fn recode_embedded(
+    dir: &Path,
+    recode: Recode<'_>,
+    write: bool,
+    progress: &mut (dyn FnMut(Recoded) + Send),
+) -> Result<Recoded> {
+    let options = EmbeddedOptions::new(dir);
+    Ok(bugle_store_embedded::recode(options, recode, write, progress).await?)
+}
+
+/// Write the messages in a database anew.
+pub(crate) async fn recode_postgres(
+    settings: &PostgresSettings,
+    recode: Recode<'_>,
+    write: bool,
+    progress: &mut (dyn FnMut(Recoded) + Send),
+) -> Result<Recoded> {
+    let store = PostgresStore::open(options(settings)).await?;
+    let maintenance = store.snapshot(None).await?.is_some_and(|all| all.switches.push_maintenance);
+    ensure!(
+        !maintenance,
+        "pushes are kept in the servers' spools: switch maintenance off, and wait until they are stored"
+    );
+    Ok(store.recode(recode, write, progress).await?)
 }
 
 /// Open the spool, if there is one already; otherwise it is made when it is needed.

@@ -7,6 +7,7 @@ mod descriptors;
 mod engine;
 mod logs;
 mod migrate;
+mod rekey;
 mod reload;
 mod serve;
 mod settings;
@@ -16,6 +17,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use migrate::MigrateArgs;
+use rekey::RekeyArgs;
 use settings::ServeArgs;
 
 /// Bugle: a partitioned message queue in one binary.
@@ -48,6 +50,12 @@ enum Command {
     /// A server does the same when it starts. Takes the settings of `bugle serve`. Servers of the version before go on
     /// working; a migration that they could not go on with is refused while they are connected.
     Migrate(Box<MigrateArgs>),
+    /// Encrypt everything that is stored anew with the first encryption key
+    ///
+    /// Takes the settings of `bugle serve`, with the new key in front of all old ones (better in a file or in the environment than as
+    /// a flag). PostgreSQL: while servers work, which have the same keys. Embedded: while the server is stopped. May be
+    /// interrupted and begun again.
+    Rekey(Box<RekeyArgs>),
 }
 
 fn main() -> ExitCode {
@@ -55,6 +63,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Serve(args) => serve::run(*args),
         Command::Migrate(args) => migrate::run(*args),
+        Command::Rekey(args) => rekey::run(*args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -71,6 +71,8 @@ mod pops;
 #[cfg(test)]
 mod queues;
 #[cfg(test)]
+mod rekey;
+#[cfg(test)]
 mod retention;
 #[cfg(test)]
 mod retry;

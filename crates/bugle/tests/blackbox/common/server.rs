@@ -65,6 +65,11 @@ impl On {
         self.embedded.then(|| self.dir.path().join("data"))
     }
 
+    /// What tells a command where the data are.
+    pub(crate) fn flags(&self) -> &[String] {
+        &self.flags
+    }
+
     /// Start a server on the data as they are now.
     pub(crate) async fn start(&self) -> Server {
         self.start_with::<&str>(&[]).await
