@@ -8,11 +8,13 @@
 //! Modules in reading order; each uses only those above it, but for what a scenario is played on.
 
 mod database;
+mod proxy;
 mod servers;
 
 mod scenario;
 mod stage;
 
+mod network;
 mod process;
 
 mod table;
@@ -22,6 +24,7 @@ mod run;
 use std::sync::Arc;
 
 pub use database::{Database, DatabaseOptions, is_root, programs};
+pub use proxy::{Protocol, Proxy, Weather};
 pub use run::{Plan, choose, play};
 pub use scenario::{Engine, Outcome, Scenario};
 pub use servers::{Manner, Server};
@@ -30,5 +33,5 @@ pub use table::{Row, Table};
 
 /// Every fault there is.
 pub fn scenarios() -> Vec<Arc<dyn Scenario>> {
-    process::all()
+    [process::all(), network::all()].concat()
 }

@@ -91,7 +91,8 @@ impl Stage {
     pub fn begin(&self, load: &Load) -> Result<Trial> {
         let running = Running::start(load)?;
         let least = if self.short { 2 } else { 1 };
-        Ok(Trial { running, until: Instant::now() + self.time, least, injected: 0, figures: Vec::new() })
+        let until = Instant::now() + self.time;
+        Ok(Trial { running, until, least, injected: 0, figures: Vec::new(), returns: Vec::new() })
     }
 
     /// The same for servers that nothing stands in front of.
@@ -121,9 +122,16 @@ pub struct Trial {
     pub injected: u64,
     /// What else was measured.
     pub figures: Vec<String>,
+    /// When service became possible again, by the recorder's clock.
+    returns: Vec<u64>,
 }
 
 impl Trial {
+    /// A fault is over just now: how long it takes to the next delivery is measured.
+    pub fn healed(&mut self) {
+        self.returns.push(self.running.recorder().elapsed().as_micros() as u64);
+    }
+
     /// Whether another fault is to be made.
     pub fn goes_on(&self) -> bool {
         self.injected < self.least || Instant::now() < self.until
@@ -148,7 +156,7 @@ impl Trial {
 
     /// End the load, take out what is left, and have everything checked.
     pub async fn judge(self, stage: &Stage, terms: &Terms) -> Result<Outcome> {
-        let (injected, figures, recorder) = (self.injected, self.figures, self.running.recorder());
+        let (injected, mut figures, recorder) = (self.injected, self.figures, self.running.recorder());
         let history = match self.running.finish().await {
             Ok(history) => history,
             Err(error) => {
@@ -157,6 +165,10 @@ impl Trial {
             }
         };
         let report = judged(stage, &history, terms).await?;
+        if let Some(longest) = resumed(&history, &self.returns) {
+            figures
+                .push(format!("deliveries again {:.2} s after it was back, at most", longest.as_secs_f64()));
+        }
         Ok(Outcome { report, injected, gap: gap(&history), figures })
     }
 
@@ -188,6 +200,16 @@ pub fn gap(history: &History) -> Duration {
     served.sort_unstable();
     let longest = served.windows(2).map(|pair| pair[1] - pair[0]).max();
     Duration::from_micros(longest.unwrap_or_default())
+}
+
+/// The longest time from one of these moments to the next delivery.
+fn resumed(history: &History, moments: &[u64]) -> Option<Duration> {
+    let delivery = |op: &Op| matches!(op, Op::Pop { outcome: Answer::Done((_, m)), .. } if !m.is_empty());
+    let mut given: Vec<u64> =
+        history.records.iter().filter(|r| delivery(&r.op)).map(|r| r.ended_at).collect();
+    given.sort_unstable();
+    let next = |moment: &u64| given.get(given.partition_point(|at| at < moment)).map(|at| at - moment);
+    moments.iter().filter_map(next).max().map(Duration::from_micros)
 }
 
 fn is_service(op: &Op) -> bool {

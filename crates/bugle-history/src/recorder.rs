@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
@@ -53,6 +53,11 @@ impl Recorder {
     /// Whether nothing was written down yet.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// The time of its clock, by which requests are dated.
+    pub fn elapsed(&self) -> Duration {
+        self.0.started.elapsed()
     }
 
     /// Everything written down so far; the book is empty then.

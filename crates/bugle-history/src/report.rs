@@ -67,6 +67,26 @@ impl Report {
         }
     }
 
+    /// Add what another check found, of another history.
+    pub fn merge(&mut self, other: Self) {
+        self.operations += other.operations;
+        self.unknown += other.unknown;
+        self.not_done += other.not_done;
+        self.pushed += other.pushed;
+        self.delivered += other.delivered;
+        self.acked += other.acked;
+        for (rule, count) in other.counts {
+            *self.counts.entry(rule).or_default() += count;
+        }
+        let room = TOLD.saturating_sub(self.violations.len());
+        self.violations.extend(other.violations.into_iter().take(room));
+    }
+
+    /// Name a broken promise. For those who check what the checker cannot know.
+    pub fn violated(&mut self, rule: Rule, text: String) {
+        self.add(rule, || text);
+    }
+
     /// Whether nothing was violated.
     pub fn is_clean(&self) -> bool {
         self.counts.is_empty()
