@@ -14,6 +14,7 @@ mod servers;
 mod scenario;
 mod stage;
 
+mod ha;
 mod network;
 mod process;
 
@@ -33,5 +34,5 @@ pub use table::{Row, Table};
 
 /// Every fault there is.
 pub fn scenarios() -> Vec<Arc<dyn Scenario>> {
-    [process::all(), network::all()].concat()
+    [process::all(), network::all(), ha::all()].concat()
 }

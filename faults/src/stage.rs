@@ -172,6 +172,11 @@ impl Trial {
         Ok(Outcome { report, injected, gap: gap(&history), figures })
     }
 
+    /// End the load and take out what is left; nothing is judged.
+    pub async fn history(self) -> Result<History> {
+        Ok(self.running.finish().await?)
+    }
+
     /// End the load and leave what is left.
     pub async fn stop(self) -> Result<History> {
         Ok(self.running.stop().await?)
