@@ -17,6 +17,7 @@ mod stage;
 
 mod clock;
 mod disk;
+mod ha;
 mod network;
 mod process;
 mod store;
@@ -38,5 +39,5 @@ pub use table::{Row, Table};
 
 /// Every fault there is.
 pub fn scenarios() -> Vec<Arc<dyn Scenario>> {
-    [process::all(), network::all(), clock::all(), disk::all(), store::all()].concat()
+    [process::all(), network::all(), clock::all(), disk::all(), store::all(), ha::all()].concat()
 }

@@ -11,9 +11,15 @@ use crate::tools::{self, Tool};
 /// Faults that a server has to cooperate in are built into it on demand only.
 const FEATURES: [&str; 2] = ["--features", "bugle/planted-bugs"];
 
+/// Faults of a database cluster, which needs programs of its own.
+const CLUSTER: [&str; 5] = ["failover", "switchover", "switchover-haproxy", "isolated", "failover-async"];
+
 /// Builds the server as it is released, and plays for as long as the arguments say.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     tools::ensure_installed(&[Tool::Postgres, Tool::Faketime])?;
+    if arguments.iter().any(|word| CLUSTER.contains(&word.trim_start_matches("--fault="))) {
+        tools::ensure_installed(&[Tool::Patroni, Tool::Etcd, Tool::Haproxy])?;
+    }
     let mut build = tools::cargo(root);
     build.args(["build", "--release", "--package", "bugle", "--package", "bugle-faults"]).args(FEATURES);
     tools::run(&mut build)?;

@@ -19,6 +19,10 @@ pub(crate) enum Tool {
     Python,
     /// A library that gives a process another clock.
     Faketime,
+    /// Runs PostgreSQL clusters, with etcd.
+    Patroni,
+    Etcd,
+    Haproxy,
 }
 
 impl Tool {
@@ -30,6 +34,9 @@ impl Tool {
             Self::Curl => on_path("curl").is_some(),
             Self::Python => succeeds("python3", &["-c", "import ensurepip, venv"]),
             Self::Faketime => on_path("faketime").is_some(),
+            Self::Patroni => on_path("patroni").is_some(),
+            Self::Etcd => on_path("etcd").is_some(),
+            Self::Haproxy => on_path("haproxy").is_some(),
         }
     }
 
@@ -42,6 +49,9 @@ impl Tool {
             Self::Curl => Some("curl"),
             Self::Python => Some("python3-venv"),
             Self::Faketime => Some("faketime"),
+            Self::Patroni => Some("patroni"),
+            Self::Etcd => Some("etcd-server"),
+            Self::Haproxy => Some("haproxy"),
         }
     }
 }

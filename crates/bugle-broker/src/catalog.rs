@@ -56,16 +56,17 @@ impl Catalog {
 
     /// Ask the store for changes.
     pub(crate) async fn refresh(&self) -> Result<Changes, Unavailable> {
+        let timeline = self.engine.timeline();
         let known = self.tables.read().version;
         let begun = Instant::now();
         *self.refreshed.lock() = begun;
         let Some(snapshot) = self.engine.snapshot((known > 0).then_some(known)).await? else {
             return Ok(Changes::default());
         };
-        Ok(self.install(snapshot, begun))
+        self.install(snapshot, begun, timeline)
     }
 
-    fn install(&self, snapshot: Snapshot, begun: Instant) -> Changes {
+    fn install(&self, snapshot: Snapshot, begun: Instant, timeline: u64) -> Result<Changes, Unavailable> {
         let (version, switches) = (snapshot.version, snapshot.switches);
         let mut fresh = Tables { version, switches, ..Tables::default() };
         for queue in snapshot.queues {
@@ -75,8 +76,11 @@ impl Catalog {
             fresh.groups.entry(group.queue).or_default().insert(group.group.clone(), Arc::new(group));
         }
         let mut tables = self.tables.write();
+        if self.engine.timeline() != timeline {
+            return Err(Unavailable::new("the catalog was read on a timeline that was left"));
+        }
         if fresh.version < tables.version {
-            return Changes::default();
+            return Ok(Changes::default());
         }
         fresh.keep_learned(&tables, begun);
         let gone = tables.by_id.keys().filter(|id| !fresh.by_id.contains_key(id)).copied().collect();
@@ -84,7 +88,15 @@ impl Catalog {
         let changed = fresh.by_id.values().filter(|queue| !known(queue)).cloned().collect();
         let groups = fresh.other_groups(&tables);
         *tables = fresh;
-        Changes { gone, changed, groups }
+        Ok(Changes { gone, changed, groups })
+    }
+
+    /// What was read may never have happened: the next snapshot replaces it, whatever its version.
+    pub(crate) fn distrust(&self) {
+        let mut tables = self.tables.write();
+        (tables.version, tables.learned_switches) = (0, None);
+        tables.learned_queues.clear();
+        tables.learned_groups.clear();
     }
 
     /// Version of the catalog as last read.

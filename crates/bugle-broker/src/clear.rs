@@ -27,18 +27,20 @@ impl Inner {
         let mut cleared = Cleared::default();
         if let Some(partition) = partition {
             let id = LaneId::derive(queue.id, partition);
+            let timeline = self.timeline();
             let found = self.load_one(id, &QUEUE_MODE.into()).await?.ok_or_else(|| missing("Partition"))?;
-            self.remove_all(vec![(id, found.lane.tail, found.lane.head)], &mut cleared).await?;
+            self.remove_all(vec![(id, found.lane.tail, found.lane.head)], &mut cleared, timeline).await?;
             return Ok(cleared);
         }
         let before = self.engine.now().latest.plus(AHEAD);
         let mut after = None;
         loop {
+            let timeline = self.timeline();
             let lanes = self.filled_lanes(queue.id, before, after).await?;
             let Some(last) = lanes.last() else { return Ok(cleared) };
             after = Some(last.lane.id);
             let bounds = lanes.iter().map(|aged| (aged.lane.id, aged.lane.tail, aged.lane.head)).collect();
-            self.remove_all(bounds, &mut cleared).await?;
+            self.remove_all(bounds, &mut cleared, timeline).await?;
         }
     }
 
@@ -57,6 +59,7 @@ impl Inner {
         &self,
         mut lanes: Vec<(LaneId, Offset, Offset)>,
         cleared: &mut Cleared,
+        timeline: u64,
     ) -> Result<(), Refused> {
         cleared.partitions += lanes.iter().filter(|(_, tail, head)| head > tail).count() as u64;
         loop {
@@ -64,7 +67,7 @@ impl Inner {
             if trims.is_empty() {
                 return Ok(());
             }
-            let removed = self.watch(self.engine.trim(trims.clone()).await)?;
+            let removed = self.watch(self.change(timeline, self.engine.trim(trims.clone())).await)?;
             cleared.messages += removed.iter().sum::<u64>();
             self.trimmed(&trims);
         }

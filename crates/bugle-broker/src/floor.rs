@@ -53,6 +53,11 @@ impl Floor {
         }
     }
 
+    /// Nothing is known of what was written: the next look is for everything.
+    pub(crate) fn start_over(&self) {
+        *self.since.lock() = Timestamp::ZERO;
+    }
+
     /// Hints may have been missed: look at once.
     pub(crate) fn look_now(&self) {
         self.now.store(true, Ordering::Release);

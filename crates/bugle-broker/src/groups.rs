@@ -122,10 +122,11 @@ impl Inner {
             if lanes.is_empty() {
                 return Ok(moved);
             }
+            let timeline = self.timeline();
             let mut found = self.load_group(&lanes, group).await?;
             moved += found.iter().filter(|found| found.cursor.is_some()).count() as u64;
             found.retain(|found| found.cursor.is_some() || (known && found.lane.head > found.lane.tail));
-            self.move_cursors(found, group, to).await?;
+            self.move_cursors(found, group, to, timeline).await?;
         }
     }
 
@@ -138,10 +139,11 @@ impl Inner {
         to: SeekTo,
     ) -> Result<Sought, Refused> {
         let queue = self.existing_queue(queue).await?;
+        let timeline = self.timeline();
         let Some(found) = self.load_one(LaneId::derive(queue.id, partition), group).await? else {
             return Err(Refused::NotFound("Partition not found".into()));
         };
-        let moved = self.move_cursors(vec![found], group, to).await;
+        let moved = self.move_cursors(vec![found], group, to, timeline).await;
         self.restate(&queue, group, None).await?;
         let position = moved?.pop();
         tracing::info!(queue = %queue.name, partition, %group, ?to, "consumer group sought");
@@ -154,6 +156,7 @@ impl Inner {
         found: Vec<LaneCursor>,
         group: &Group,
         to: SeekTo,
+        timeline: u64,
     ) -> Result<Vec<Offset>, Refused> {
         let targets = self.targets(&found, to).await?;
         let mut open: Vec<Moving> =
@@ -170,7 +173,7 @@ impl Inner {
             if swaps.is_empty() {
                 return Ok(targets);
             }
-            let outcomes = self.watch(self.engine.swap(swaps).await)?;
+            let outcomes = self.watch(self.change(timeline, self.engine.swap(swaps)).await)?;
             open = Vec::new();
             for (mut cursor, outcome) in moving.into_iter().zip(outcomes) {
                 if let Err(SwapError::Moved(row)) = outcome {

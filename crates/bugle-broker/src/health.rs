@@ -20,6 +20,7 @@ impl Inner {
     /// Note how a store call went.
     pub(crate) fn watch<T>(&self, answer: Result<T, Unavailable>) -> Result<T, Refused> {
         self.meters.store_calls.one();
+        self.timeline();
         match answer {
             Ok(value) => {
                 let mut health = self.health.lock();

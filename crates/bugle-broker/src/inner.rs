@@ -34,6 +34,7 @@ use crate::pop::PopJob;
 use crate::room::Rooms;
 use crate::spooling::Spooling;
 use crate::stats::StatsMemory;
+use crate::timeline::Followed;
 use crate::waiting::{Channels, TimerKey};
 
 /// Segments read in one call for the sake of single messages.
@@ -61,6 +62,7 @@ pub(crate) struct Inner {
     pub(crate) stop: CancellationToken,
     intakes: OnceLock<Intakes>,
     pub(crate) health: Mutex<StoreHealth>,
+    pub(crate) followed: Followed,
     pub(crate) recovering: AtomicBool,
     pub(crate) meters: Meters,
     pub(crate) book: Book,
@@ -89,6 +91,7 @@ impl Inner {
         name: &str,
         bell: Bell<News>,
     ) -> Result<Arc<Self>, Unavailable> {
+        let followed = Followed::new(engine.timeline());
         let catalog = Catalog::open(engine.clone()).await?;
         let inner = Arc::new(Self {
             board: Board::new(catalog.switches()),
@@ -107,6 +110,7 @@ impl Inner {
             stop: CancellationToken::new(),
             intakes: OnceLock::new(),
             health: Mutex::default(),
+            followed,
             recovering: AtomicBool::new(false),
             meters: Meters::default(),
             book: Book::new(&config, name),

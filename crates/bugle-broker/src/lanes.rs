@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-use bugle_store::{Lane, LaneId, Offset, QueueId, Segment};
+use bugle_store::{Appended, Lane, LaneId, NewSegment, Offset, QueueId, Segment, Timestamp};
 
 use crate::dedupe::{Meter, Recent};
 use crate::push::PushJob;
@@ -134,6 +134,14 @@ impl LaneInner {
         grown
     }
 
+    /// A segment was appended by this server.
+    pub(crate) fn grow(&mut self, appended: Appended, segment: &NewSegment) {
+        self.begun_here |= appended.base == 0;
+        self.lane.head = self.lane.head.max(appended.base + u64::from(segment.count()));
+        self.lane.written_at = self.lane.written_at.max(appended.created_at);
+        self.lane.greatest = self.lane.greatest.max(segment.greatest);
+    }
+
     /// Forget what belongs to an earlier incarnation.
     fn start_over(&mut self, lane: &Lane) {
         self.recent.start_over(lane.head, lane.greatest);
@@ -141,6 +149,15 @@ impl LaneInner {
         self.lane = lane.clone();
         self.stale = false;
         self.begun_here = false;
+    }
+
+    /// Forget everything: the store tells what the lane is now, and is asked before the next append.
+    fn forget(&mut self) {
+        let (head, tail, created_at) = (0, 0, Timestamp::ZERO);
+        let lane =
+            Lane { head, tail, created_at, written_at: created_at, greatest: None, ..self.lane.clone() };
+        self.start_over(&lane);
+        self.stale = true;
     }
 
     /// Remember a segment that was just committed at the head.
@@ -218,6 +235,16 @@ impl Lanes {
         self.shard(id).lock().remove(&id);
     }
 
+    /// Forget all that was learned of lanes, whoever holds them.
+    pub(crate) fn forget_all(&self) {
+        for shard in &self.shards {
+            let lanes: Vec<Arc<LaneState>> = shard.lock().values().cloned().collect();
+            lanes.iter().for_each(|lane| lane.inner.lock().forget());
+        }
+        let dropped: usize = self.cached.lock().drain(..).map(|(_, _, bytes)| bytes).sum();
+        self.cached_bytes.fetch_sub(dropped, Ordering::Relaxed);
+    }
+
     /// Forget all lanes of a queue.
     pub(crate) fn forget_queue(&self, queue: QueueId) {
         for shard in &self.shards {
@@ -225,14 +252,21 @@ impl Lanes {
         }
     }
 
-    /// Remember a fresh segment and drop the oldest ones over the bound.
-    pub(crate) fn remember(&self, lane: &Arc<LaneState>, segment: Segment) {
+    /// Remember a fresh segment, if it still `counts`, and drop the oldest ones over the bound.
+    pub(crate) fn remember(&self, lane: &Arc<LaneState>, segment: Segment, counts: impl Fn() -> bool) {
         let bytes = segment.body.len() + 128;
         if bytes > self.cache_max / 4 {
             return;
         }
         let base = segment.base;
-        lane.inner.lock().remember(segment);
+        {
+            let mut inner = lane.inner.lock();
+            // Asked under the lock under which memory is emptied.
+            if !counts() {
+                return;
+            }
+            inner.remember(segment);
+        }
         let mut used = self.cached_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         let mut dropped = Vec::new();
         let mut cached = self.cached.lock();

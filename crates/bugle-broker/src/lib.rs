@@ -42,6 +42,7 @@ mod rekey;
 mod room;
 mod spooling;
 mod stats;
+mod timeline;
 mod traces;
 mod transact;
 mod upkeep;
@@ -186,6 +187,7 @@ impl Broker {
         tokio::spawn(inner.clone().run_hearing(heard));
         tokio::spawn(inner.clone().run_floor());
         tokio::spawn(inner.clone().run_history());
+        tokio::spawn(inner.clone().run_timelines());
         tracing::info!(max_waiters = inner.config.max_waiters, "waiting pops are taken");
         Ok(Self(inner))
     }

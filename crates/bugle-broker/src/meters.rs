@@ -137,6 +137,8 @@ pub(crate) struct Meters {
 
     pub(crate) store_calls: Count,
     pub(crate) store_errors: Count,
+    /// Changes of the store's timeline.
+    pub(crate) timelines: Count,
     pub(crate) queues: QueueMeters,
     /// Whoever writes the history sleeps until something is counted.
     still: AtomicBool,

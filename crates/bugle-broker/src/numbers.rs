@@ -89,6 +89,7 @@ impl Inner {
                 connected: !self.store_health().away,
                 calls: meters.store_calls.get(),
                 errors: meters.store_errors.get(),
+                timelines: meters.timelines.get(),
                 in_use: connections.in_use,
                 idle: connections.idle,
                 max: connections.max,

@@ -69,6 +69,7 @@ impl Inner {
     }
 
     async fn try_transact(self: &Arc<Self>, parts: &Parts, attempt: u32) -> Try<Vec<OperationResult>> {
+        let timeline = self.timeline();
         let (mut works, bundles) = self.transaction_pushes(parts, attempt).await?;
         if let Some(setback) = duplicates(&works) {
             return Ok(Err(setback));
@@ -107,7 +108,7 @@ impl Inner {
             sent.clear();
         }
         if !(commit.appends.is_empty() && commit.swaps.is_empty()) {
-            let outcome = match self.engine.commit(vec![commit]).await {
+            let outcome = match self.change(timeline, self.engine.commit(vec![commit])).await {
                 Ok(mut outcomes) => self.watch(Ok(outcomes.pop()))?,
                 Err(error) => {
                     works.iter().for_each(|w| w.lane.inner.lock().stale = true);
@@ -118,7 +119,7 @@ impl Inner {
             match outcome {
                 Some(Ok(committed)) => {
                     for ((i, segment, ids), appended) in sent.into_iter().zip(committed.appended) {
-                        self.appended(&works[i], appended, &segment, ids);
+                        self.appended(&works[i], appended, &segment, ids, timeline);
                     }
                     self.count_transaction(&works, &settlings);
                     for i in swapping {

@@ -136,10 +136,11 @@ impl Inner {
         // The answer is bounded: with many queues each tells little at first.
         let limit = (STEP / due.len()).max(1);
         let ask = |(queue, _, before): &Due| Aged { queue: queue.id, before: *before, after: None, limit };
+        let timeline = self.timeline();
         let first = self.watch(self.engine.aged(due.iter().map(ask).collect()).await)?;
         let mut removed = 0;
         for ((queue, rule, before), lanes) in due.iter().zip(first) {
-            let trimmed = self.trim_queue(queue, *rule, *before, lanes, limit).await?;
+            let trimmed = self.trim_queue(queue, *rule, *before, (lanes, limit), timeline).await?;
             removed += trimmed.removed;
             self.count_removed(queue, *rule, trimmed.removed);
             if *rule == Rule::Consumed {
@@ -155,14 +156,14 @@ impl Inner {
         queue: &Queue,
         rule: Rule,
         before: Timestamp,
-        mut lanes: Vec<AgedLane>,
-        mut limit: usize,
+        (mut lanes, mut limit): (Vec<AgedLane>, usize),
+        timeline: u64,
     ) -> Result<Trimmed, Refused> {
         let mut trimmed = Trimmed::default();
         loop {
             let Some(last) = lanes.last() else { return Ok(trimmed) };
             let (after, full) = (Some(last.lane.id), lanes.len() == limit);
-            let step = self.trim_lanes(queue, rule, lanes).await?;
+            let step = self.trim_lanes(queue, rule, lanes, timeline).await?;
             trimmed.removed += step.removed;
             trimmed.kept += step.kept;
             if !full {
@@ -179,6 +180,7 @@ impl Inner {
         queue: &Queue,
         rule: Rule,
         mut lanes: Vec<AgedLane>,
+        timeline: u64,
     ) -> Result<Trimmed, Refused> {
         if matches!(rule, Rule::Consumed | Rule::Unread) {
             self.count_silent_groups(queue, &mut lanes).await?;
@@ -192,7 +194,8 @@ impl Inner {
         if trims.is_empty() {
             return Ok(Trimmed { removed: 0, kept });
         }
-        let removed = self.watch(self.engine.trim(trims.clone()).await)?.iter().sum();
+        let trim = self.change(timeline, self.engine.trim(trims.clone())).await;
+        let removed = self.watch(trim)?.iter().sum();
         self.trimmed(&trims);
         Ok(Trimmed { removed, kept })
     }

@@ -162,6 +162,8 @@ fn store(page: &mut Page, reading: &Reading) {
     page.gauge("bugle_store_up", "Whether the store answered the last call.").only(u8::from(store.connected));
     page.counter("bugle_store_calls", "Store calls.").only(store.calls);
     page.counter("bugle_store_errors", "Store calls without an answer.").only(store.errors);
+    page.counter("bugle_store_timelines", "Times the store went on on another timeline (failover, restore).")
+        .only(store.timelines);
     let mut family =
         page.gauge("bugle_store_connections", "Connections to the store, and the most there may be.");
     for (state, count) in [("in_use", store.in_use), ("idle", store.idle), ("max", store.max)] {

@@ -37,7 +37,15 @@ pub(crate) fn reading() -> Reading {
         claims: ClaimReading { calls: 4, pops: 10, served: 6, lanes: 72, lost: 73, empty: 74 },
         pending: PendingReading { checks: 81, hits: 82, misses: 83 },
         floor: FloorReading { interval: Duration::from_millis(100), surveys: 91, errors: 92 },
-        store: StoreReading { connected: true, calls: 101, errors: 102, in_use: 103, idle: 104, max: 105 },
+        store: StoreReading {
+            connected: true,
+            calls: 101,
+            errors: 102,
+            timelines: 106,
+            in_use: 103,
+            idle: 104,
+            max: 105,
+        },
         hearing: Hearing { state: HearingState::Degraded, covered: true, lapses: 3 },
         carriers: vec![
             carrier(Source::Notify, HearingState::Connected, &["b"]),

@@ -202,7 +202,7 @@ impl Conn {
     fn still_there(&mut self) -> Result<(), PgError> {
         let now = self.shared.timelines.count();
         let link = self.link();
-        let reason = if link.unreplicated.swap(false, Ordering::AcqRel) {
+        let reason = if link.unreplicated.load(Ordering::Acquire) {
             "the database stopped waiting for its standby: the change may be lost with the server"
         } else if link.timeline != now {
             "the database went on on another timeline, on which this may not have happened"

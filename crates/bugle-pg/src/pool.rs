@@ -333,11 +333,12 @@ impl Shared {
         self.troubled();
         let shared = Arc::clone(self);
         tokio::spawn(async move {
+            // What was found out is worth more than the connection, which is kept only where there is room for it.
             if let Ok(link) = shared.connect().await
-                && shared.idle.lock().len() < shared.options.max
-                && !shared.closed.load(Ordering::Acquire)
+                && let Ok(permit) = Arc::clone(&shared.slots).try_acquire_owned()
+                && shared.idle.lock().len() < shared.slots.available_permits()
             {
-                shared.idle.lock().push(Idle { link, since: Instant::now() });
+                shared.give_back(link, permit);
             }
             shared.looking_around.store(false, Ordering::Release);
         });

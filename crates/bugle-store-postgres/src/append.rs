@@ -162,11 +162,16 @@ pub(crate) fn refusal(lane: Option<&Lane>) -> AppendError {
 }
 
 impl PostgresStore {
-    pub(crate) async fn append_all(&self, batch: Vec<Append>) -> Result<Vec<Outcome>, Unavailable> {
+    /// On the timeline on which it was called, see [`bugle_store::Store::timeline`].
+    pub(crate) async fn append_all(
+        &self,
+        timeline: u64,
+        batch: Vec<Append>,
+    ) -> Result<Vec<Outcome>, Unavailable> {
         let buckets: Vec<_> = self.by_bucket(&batch, |item| item.lane).into_iter().collect();
         let mut out: Vec<Option<Outcome>> = batch.iter().map(|_| None).collect();
         for some in buckets.chunks(PARALLEL) {
-            let running = some.iter().map(|(bucket, items)| self.append_bucket(*bucket, items));
+            let running = some.iter().map(|(bucket, items)| self.append_bucket(timeline, *bucket, items));
             for (i, outcome) in try_join_all(running).await.map_err(unavailable)?.into_iter().flatten() {
                 out[i] = Some(outcome);
             }
@@ -176,10 +181,11 @@ impl PostgresStore {
 
     async fn append_bucket(
         &self,
+        timeline: u64,
         bucket: i32,
         items: &[(usize, &Append)],
     ) -> Result<Vec<(usize, Outcome)>, PgError> {
-        let stored = retry!(Tries::change(), self.append_once(bucket, items))?;
+        let stored = retry!(Tries::change(), self.append_once(timeline, bucket, items))?;
         let refused: Vec<Uuid> =
             items.iter().map(|(_, item)| item.lane.0).filter(|lane| !stored.contains_key(lane)).collect();
         let now = if refused.is_empty() {
@@ -196,6 +202,7 @@ impl PostgresStore {
 
     async fn append_once(
         &self,
+        timeline: u64,
         bucket: i32,
         items: &[(usize, &Append)],
     ) -> Result<HashMap<Uuid, Appended>, PgError> {
@@ -206,7 +213,7 @@ impl PostgresStore {
         }
         let heads = steps.len();
         steps.extend(columns.steps(&self.sql));
-        let rows = self.pool.get().await?.transaction(&steps).await?;
+        let rows = self.pool.get_at(timeline).await?.transaction(&steps).await?;
         appended(&rows[heads])
     }
 

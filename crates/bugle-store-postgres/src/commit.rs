@@ -18,26 +18,31 @@ use crate::swap::{Refused, Swaps, Won, has_won, won};
 type Outcome = Result<Committed, CommitError>;
 
 impl PostgresStore {
-    pub(crate) async fn commit_all(&self, batch: Vec<Commit>) -> Result<Vec<Outcome>, Unavailable> {
+    /// On the timeline on which it was called, see [`bugle_store::Store::timeline`].
+    pub(crate) async fn commit_all(
+        &self,
+        timeline: u64,
+        batch: Vec<Commit>,
+    ) -> Result<Vec<Outcome>, Unavailable> {
         let mut out = Vec::with_capacity(batch.len());
         let mut rest = &batch[..];
         while !rest.is_empty() {
             let (together, later) = rest.split_at(disjoint(rest));
-            let running = together.iter().map(|set| self.commit_set(set));
+            let running = together.iter().map(|set| self.commit_set(timeline, set));
             out.extend(try_join_all(running).await.map_err(unavailable)?);
             rest = later;
         }
         Ok(out)
     }
 
-    async fn commit_set(&self, set: &Commit) -> Result<Outcome, PgError> {
+    async fn commit_set(&self, timeline: u64, set: &Commit) -> Result<Outcome, PgError> {
         if set.appends.is_empty() && set.swaps.is_empty() {
             return Ok(Ok(Committed { appended: Vec::new() }));
         }
-        retry!(Tries::change(), self.commit_once(set))
+        retry!(Tries::change(), self.commit_once(timeline, set))
     }
 
-    async fn commit_once(&self, set: &Commit) -> Result<Outcome, PgError> {
+    async fn commit_once(&self, timeline: u64, set: &Commit) -> Result<Outcome, PgError> {
         let sql = &self.sql;
         let locks: Vec<(i32, Vec<Uuid>)> = self.lanes_to_lock(set).into_iter().collect();
         let second = self.second();
@@ -61,7 +66,7 @@ impl PostgresStore {
         let letters_at = steps.len();
         steps.extend(swaps.iter().filter_map(|s| s.letters(sql)));
 
-        let mut conn = self.pool.get().await?;
+        let mut conn = self.pool.get_at(timeline).await?;
         let rows = conn.begin(Begin::Write, &steps).await?;
         let mut stored = HashMap::new();
         for rows in rows[appends_at..swaps_at].iter().step_by(2) {

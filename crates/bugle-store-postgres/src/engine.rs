@@ -22,16 +22,20 @@ impl Store for PostgresStore {
         false
     }
 
+    fn timeline(&self) -> u64 {
+        self.pool.timeline()
+    }
+
     fn append(&self, batch: Vec<Append>) -> Answer<'_, Vec<Result<Appended, AppendError>>> {
-        Box::pin(self.append_all(batch))
+        Box::pin(self.append_all(self.pool.timeline(), batch))
     }
 
     fn swap(&self, batch: Vec<Swap>) -> Answer<'_, Vec<Result<Swapped, SwapError>>> {
-        Box::pin(self.swap_all(batch))
+        Box::pin(self.swap_all(self.pool.timeline(), batch))
     }
 
     fn commit(&self, batch: Vec<Commit>) -> Answer<'_, Vec<Result<Committed, CommitError>>> {
-        Box::pin(self.commit_all(batch))
+        Box::pin(self.commit_all(self.pool.timeline(), batch))
     }
 
     fn read(&self, batch: Vec<Read>) -> Answer<'_, Vec<Segments>> {
@@ -55,7 +59,7 @@ impl Store for PostgresStore {
     }
 
     fn trim(&self, batch: Vec<Trim>) -> Answer<'_, Vec<u64>> {
-        Box::pin(self.trim_all(batch))
+        Box::pin(self.trim_all(self.pool.timeline(), batch))
     }
 
     fn aged(&self, batch: Vec<Aged>) -> Answer<'_, Vec<Vec<AgedLane>>> {

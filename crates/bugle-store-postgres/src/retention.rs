@@ -10,7 +10,8 @@ use crate::row::{LANE_COLUMNS, get, index, lane, limit};
 use crate::store::{PostgresStore, Tries, retry, unavailable};
 
 impl PostgresStore {
-    pub(crate) async fn trim_all(&self, batch: Vec<Trim>) -> Result<Vec<u64>, Unavailable> {
+    /// On the timeline on which it was called, see [`bugle_store::Store::timeline`].
+    pub(crate) async fn trim_all(&self, timeline: u64, batch: Vec<Trim>) -> Result<Vec<u64>, Unavailable> {
         let mut removed: HashMap<Uuid, u64> = HashMap::new();
         for (bucket, items) in self.by_bucket(&batch, |t| t.lane) {
             let mut targets: BTreeMap<Uuid, i64> = BTreeMap::new();
@@ -18,7 +19,9 @@ impl PostgresStore {
                 let target = targets.entry(trim.lane.0).or_default();
                 *target = limit(trim.to).max(*target);
             }
-            removed.extend(retry!(Tries::change(), self.trim_once(bucket, &targets)).map_err(unavailable)?);
+            removed.extend(
+                retry!(Tries::change(), self.trim_once(timeline, bucket, &targets)).map_err(unavailable)?,
+            );
         }
         // A lane named twice is trimmed once, and counted once.
         Ok(batch.iter().map(|trim| removed.remove(&trim.lane.0).unwrap_or(0)).collect())
@@ -26,6 +29,7 @@ impl PostgresStore {
 
     async fn trim_once(
         &self,
+        timeline: u64,
         bucket: i32,
         targets: &BTreeMap<Uuid, i64>,
     ) -> Result<HashMap<Uuid, u64>, PgError> {
@@ -37,7 +41,7 @@ impl PostgresStore {
             Step::new(&self.sql.trim_segments, &[&bucket, &lanes]),
             Step::new(&self.sql.trim_runs, &[&bucket, &lanes]),
         ];
-        let rows = self.pool.get().await?.transaction(&steps).await?;
+        let rows = self.pool.get_at(timeline).await?.transaction(&steps).await?;
         rows[1].iter().map(|row| Ok((get(row, 0)?, get::<i64>(row, 1)? as u64))).collect()
     }
 

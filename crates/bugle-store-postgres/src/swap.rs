@@ -268,11 +268,16 @@ pub(crate) fn refusal(current: Option<&Option<Cursor>>) -> SwapError {
 }
 
 impl PostgresStore {
-    pub(crate) async fn swap_all(&self, batch: Vec<Swap>) -> Result<Vec<Outcome>, Unavailable> {
+    /// On the timeline on which it was called, see [`bugle_store::Store::timeline`].
+    pub(crate) async fn swap_all(
+        &self,
+        timeline: u64,
+        batch: Vec<Swap>,
+    ) -> Result<Vec<Outcome>, Unavailable> {
         let buckets: Vec<_> = self.by_bucket(&batch, |item| item.lane).into_iter().collect();
         let mut out: Vec<Option<Outcome>> = batch.iter().map(|_| None).collect();
         for some in buckets.chunks(PARALLEL) {
-            let running = some.iter().map(|(bucket, items)| self.swap_bucket(*bucket, items));
+            let running = some.iter().map(|(bucket, items)| self.swap_bucket(timeline, *bucket, items));
             for (i, outcome) in try_join_all(running).await.map_err(unavailable)?.into_iter().flatten() {
                 out[i] = Some(outcome);
             }
@@ -282,10 +287,11 @@ impl PostgresStore {
 
     async fn swap_bucket(
         &self,
+        timeline: u64,
         bucket: i32,
         items: &[(usize, &Swap)],
     ) -> Result<Vec<(usize, Outcome)>, PgError> {
-        let (won, mut segments) = retry!(Tries::change(), self.swap_once(bucket, items))?;
+        let (won, mut segments) = retry!(Tries::change(), self.swap_once(timeline, bucket, items))?;
         let refused: Vec<&Swap> =
             items.iter().map(|(_, item)| *item).filter(|item| !has_won(&won, item)).collect();
         let mut current = HashMap::new();
@@ -310,6 +316,7 @@ impl PostgresStore {
 
     async fn swap_once(
         &self,
+        timeline: u64,
         bucket: i32,
         items: &[(usize, &Swap)],
     ) -> Result<(Won, Vec<Segments>), PgError> {
@@ -321,7 +328,7 @@ impl PostgresStore {
             steps.push(step);
             steps.len() - 1
         });
-        let rows = self.pool.get().await?.transaction(&steps).await?;
+        let rows = self.pool.get_at(timeline).await?.transaction(&steps).await?;
         let mut segments = vec![Segments::new(); items.len()];
         if let Some(at) = reads {
             collect(&rows[at], &mut segments, |n| columns.spans.place[n])?;

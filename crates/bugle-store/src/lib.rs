@@ -85,6 +85,15 @@ pub trait Store: Send + Sync {
     /// Whether this process is the only writer, so that what it knows of heads and cursors stays true.
     fn exclusive(&self) -> bool;
 
+    /// Counts the histories of this store. Another number means that the store has gone back to an earlier state and on from
+    /// there (a failover to a copy that had not got everything, a restore): what was learned before may never have happened.
+    /// It only grows, and asking for it never blocks.
+    ///
+    /// `append`, `swap`, `commit` and `trim` change the history that goes on when they are called, or fail.
+    fn timeline(&self) -> u64 {
+        0
+    }
+
     /// Append segments. Offsets are gapless and assigned in commit order.
     fn append(&self, batch: Vec<Append>) -> Answer<'_, Vec<Result<Appended, AppendError>>>;
 

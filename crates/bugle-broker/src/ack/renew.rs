@@ -17,6 +17,7 @@ impl Inner {
         let gone = |error| Ok(Renewed { renewed: 0, expires_at: None, error: Some(error) });
         let LeaseToken::Id(id) = token else { return gone("Lease not found") };
         for _ in 0..MAX_TRIES {
+            let timeline = self.timeline();
             let held = self.watch(self.engine.load(vec![Load::Lease(id)]).await)?.pop().unwrap_or_default();
             if held.is_empty() {
                 return gone("Lease not found");
@@ -33,7 +34,7 @@ impl Inner {
             if swaps.is_empty() {
                 return gone("Lease already expired");
             }
-            let outcomes = self.watch(self.engine.swap(swaps).await)?;
+            let outcomes = self.watch(self.change(timeline, self.engine.swap(swaps)).await)?;
             let all = outcomes.iter().all(Result::is_ok);
             let mut ends: Vec<Timestamp> = Vec::new();
             for ((channel, lane, next), outcome) in homes.into_iter().zip(outcomes) {

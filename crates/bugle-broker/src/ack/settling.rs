@@ -32,6 +32,7 @@ pub(crate) struct Settling {
 impl Inner {
     /// Handler of the settle intake.
     pub(crate) async fn settle_batch(self: Arc<Self>, keys: Vec<SettleKey>) {
+        let timeline = self.timeline();
         let mut open = Vec::with_capacity(keys.len());
         for (channel, lane) in keys {
             let mut state = channel.state.lock();
@@ -44,7 +45,7 @@ impl Inner {
             open.push(Settling { channel, lane, queue, calls, cursor, remembered, tries: 0 });
         }
         while !open.is_empty() {
-            open = match self.settle_round(&mut open).await {
+            open = match self.settle_round(&mut open, timeline).await {
                 Ok(again) => again,
                 Err(refused) => {
                     for settling in open {
@@ -57,7 +58,11 @@ impl Inner {
     }
 
     /// One exchange per cursor; answers those that lost it. On error `open` still holds every unanswered one.
-    async fn settle_round(self: &Arc<Self>, open: &mut Vec<Settling>) -> Result<Vec<Settling>, Refused> {
+    async fn settle_round(
+        self: &Arc<Self>,
+        open: &mut Vec<Settling>,
+        timeline: u64,
+    ) -> Result<Vec<Settling>, Refused> {
         self.load_cursors(open).await?;
         let located = self.locate(open.iter().map(Settling::sought).collect()).await?;
         let mut swaps = Vec::new();
@@ -72,9 +77,11 @@ impl Inner {
             }
             outcomes.push(outcome);
         }
-        let mut stored =
-            if swaps.is_empty() { Vec::new() } else { self.watch(self.engine.swap(swaps).await)? }
-                .into_iter();
+        let swapped = match swaps.is_empty() {
+            true => Vec::new(),
+            false => self.watch(self.change(timeline, self.engine.swap(swaps)).await)?,
+        };
+        let mut stored = swapped.into_iter();
         let mut again = Vec::new();
         for (mut settling, outcome) in std::mem::take(open).into_iter().zip(outcomes) {
             if settling.remembered && outcome.needs_proof() {

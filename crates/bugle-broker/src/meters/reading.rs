@@ -155,6 +155,8 @@ pub struct StoreReading {
     pub calls: u64,
     /// Calls without an answer.
     pub errors: u64,
+    /// Times it went on on another timeline.
+    pub timelines: u64,
     /// Connections in use, if the store has any.
     pub in_use: usize,
     /// Open connections without work.

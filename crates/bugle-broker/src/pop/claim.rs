@@ -23,7 +23,12 @@ const MAX_ORPHANS: usize = 8;
 
 impl Inner {
     /// Exchange the cursors of all plans in one call and hand out what was won.
-    pub(super) async fn claim(self: &Arc<Self>, open: &mut [Open], plans: Vec<Plan>) -> Result<(), Refused> {
+    pub(super) async fn claim(
+        self: &Arc<Self>,
+        open: &mut [Open],
+        plans: Vec<Plan>,
+        timeline: u64,
+    ) -> Result<(), Refused> {
         if plans.is_empty() {
             return Ok(());
         }
@@ -40,7 +45,7 @@ impl Inner {
         meters.claim_lanes.add(plans.len() as u64);
         let nexts: Vec<Cursor> = swaps.iter().map(|s| s.next.clone()).collect();
         let began = Instant::now();
-        let answered = self.watch(self.engine.swap(swaps).await);
+        let answered = self.watch(self.change(timeline, self.engine.swap(swaps)).await);
         let (lease, began) = (began.elapsed(), Instant::now());
         let outcomes = match answered {
             Ok(outcomes) => outcomes,
@@ -53,7 +58,7 @@ impl Inner {
             }
         };
         let cuts = self.take_outcomes(open, plans, nexts, outcomes, &leases);
-        self.cut(cuts).await;
+        self.cut(cuts, timeline).await;
         for job in open.iter_mut() {
             job.answer.phases.lease += lease;
             job.answer.phases.messages += began.elapsed();

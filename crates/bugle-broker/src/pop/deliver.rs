@@ -138,13 +138,14 @@ impl Inner {
 
     /// Store corrections, before anybody is answered. One that fails leaves a lease that covers too much; it ends by
     /// expiry or acknowledgement like any other.
-    pub(super) async fn cut(self: &Arc<Self>, cuts: Vec<Cut>) {
+    pub(super) async fn cut(self: &Arc<Self>, cuts: Vec<Cut>, timeline: u64) {
         if cuts.is_empty() {
             return;
         }
         let swaps =
             cuts.iter().map(|c| plain_swap(c.lane.id, &c.channel.group, &c.cursor, c.next.clone())).collect();
-        let Ok(outcomes) = self.watch(self.engine.swap(swaps).await) else { return };
+        let swapped = self.change(timeline, self.engine.swap(swaps)).await;
+        let Ok(outcomes) = self.watch(swapped) else { return };
         for (cut, outcome) in cuts.into_iter().zip(outcomes) {
             let free = {
                 let mut state = cut.channel.state.lock();
@@ -178,6 +179,7 @@ impl Inner {
     pub(crate) fn give_back(self: &Arc<Self>, claimed: Vec<(Arc<Channel>, LaneId)>, lease: Uuid) {
         let inner = self.clone();
         tokio::spawn(async move {
+            let timeline = inner.timeline();
             let mut swaps = Vec::new();
             let mut which = Vec::new();
             for (channel, lane) in claimed {
@@ -195,7 +197,8 @@ impl Inner {
             if swaps.is_empty() {
                 return;
             }
-            let Ok(outcomes) = inner.watch(inner.engine.swap(swaps).await) else { return };
+            let swapped = inner.change(timeline, inner.engine.swap(swaps)).await;
+            let Ok(outcomes) = inner.watch(swapped) else { return };
             for ((channel, lane, next), outcome) in which.into_iter().zip(outcomes) {
                 if outcome.is_ok()
                     && let Some(lane) = inner.lanes.get(lane)

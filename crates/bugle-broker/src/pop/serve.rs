@@ -187,7 +187,7 @@ impl Inner {
 
     /// One pass: plan in memory, look at what is unknown, exchange cursors, assemble.
     async fn pass(self: &Arc<Self>, open: &mut [Open]) -> Result<(), Refused> {
-        let began = Instant::now();
+        let (began, timeline) = (Instant::now(), self.timeline());
         let mut plans = Vec::new();
         for (index, job) in open.iter_mut().enumerate() {
             let before = plans.len();
@@ -214,7 +214,7 @@ impl Inner {
             return Err(refused);
         }
         open.iter_mut().for_each(|job| job.answer.phases.find += began.elapsed());
-        self.claim(open, plans).await
+        self.claim(open, plans, timeline).await
     }
 
     /// Count the channels of these plans as being claimed from, as long as the answer lives.

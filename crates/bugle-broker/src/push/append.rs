@@ -114,6 +114,7 @@ impl Inner {
 
     /// One append per lane; answers the lanes that must try again, those together that may go together.
     async fn append_round(self: &Arc<Self>, mut open: Vec<Work>, splits: &mut Splits) -> Vec<Vec<Work>> {
+        let timeline = self.timeline();
         if let Err(refused) = self.catch_up(&mut open).await {
             return self.refuse_all(open, &refused);
         }
@@ -131,28 +132,29 @@ impl Inner {
                 None => known.push(work),
             }
         }
-        self.finish_known(known).await;
+        let mut again = self.finish_known(known, timeline).await;
         if batch.is_empty() {
-            return Vec::new();
+            return if again.is_empty() { Vec::new() } else { vec![again] };
         }
         let sent: Vec<(NewSegment, Ids, Offset)> =
             batch.iter().zip(&sending).map(|(a, w)| (a.segment.clone(), w.ids, a.known_head)).collect();
         let repeatable: Vec<bool> = batch.iter().zip(&sending).map(|(a, w)| w.repeatable(a.guard)).collect();
-        let outcomes = match self.watch(self.engine.append(batch).await) {
+        let outcomes = match self.watch(self.change(timeline, self.engine.append(batch)).await) {
             Ok(outcomes) => outcomes,
             Err(refused) => {
                 for (work, (_, _, head)) in sending.iter_mut().zip(&sent) {
                     work.lane.inner.lock().stale = true;
                     work.unsure = work.window.is_none().then_some(*head);
                 }
-                return self.split(sending, repeatable, &refused, splits).await;
+                let mut groups = self.split(sending, repeatable, &refused, splits).await;
+                groups.extend((!again.is_empty()).then_some(again));
+                return groups;
             }
         };
-        let mut again = Vec::new();
         for ((mut work, outcome), (segment, ids, _)) in sending.into_iter().zip(outcomes).zip(sent) {
             match outcome {
                 Ok(appended) => {
-                    self.appended(&work, appended, &segment, ids);
+                    self.appended(&work, appended, &segment, ids, timeline);
                     self.finish(work);
                 }
                 Err(AppendError::Moved(lane)) => {
@@ -172,16 +174,19 @@ impl Inner {
     }
 
     /// Lanes that every message is already in. Where others write to the store too, memory cannot know that the lane was
-    /// deleted meanwhile, and a duplicate of something deleted would be a lost message.
-    async fn finish_known(self: &Arc<Self>, known: Vec<Work>) {
+    /// deleted meanwhile, and a duplicate of something deleted would be a lost message. Answers those of a timeline that was
+    /// left, where nothing is known any more.
+    async fn finish_known(self: &Arc<Self>, known: Vec<Work>, timeline: u64) -> Vec<Work> {
         for work in &known {
             self.meters.queues.of(work.lane.queue).push_requests.add(work.jobs.len() as u64);
         }
         if known.is_empty() || self.engine.exclusive() {
-            return known.into_iter().for_each(|work| self.finish(work));
+            known.into_iter().for_each(|work| self.finish(work));
+            return Vec::new();
         }
         let batch = known.iter().map(|work| Load::Lane(work.lane.id, QUEUE_MODE.into())).collect();
         match self.watch(self.engine.load(batch).await) {
+            Ok(_) if self.engine.timeline() != timeline => return known,
             Ok(found) => {
                 for (work, found) in known.into_iter().zip(found) {
                     if found.is_empty() { self.lane_gone(work) } else { self.finish(work) }
@@ -189,6 +194,7 @@ impl Inner {
             }
             Err(refused) => drop(self.refuse_all(known, &refused)),
         }
+        Vec::new()
     }
 
     /// Load lanes whose head is uncertain, and read what others wrote where it is worth it.
@@ -253,21 +259,22 @@ impl Inner {
         appended: Appended,
         segment: &NewSegment,
         ids: Ids,
+        timeline: u64,
     ) {
         let count = segment.count();
         if race("ring before the lane has grown") {
             self.lane_committed(&work.lane);
         }
+        // Asked under the lane's lock, under which memory is emptied: nothing of a timeline that was left comes after.
+        let counts = || self.engine.timeline() == timeline;
         {
             let mut inner = work.lane.inner.lock();
-            inner.begun_here |= appended.base == 0;
-            let lane = &mut inner.lane;
-            lane.head = lane.head.max(appended.base + u64::from(count));
-            lane.written_at = lane.written_at.max(appended.created_at);
-            lane.greatest = lane.greatest.max(segment.greatest);
-            if work.screens() {
-                inner.recent.insert(appended.base, &segment.fingerprints, ids, appended.created_at);
-                self.bound_dedupe(&mut inner.recent);
+            if counts() {
+                inner.grow(appended, segment);
+                if work.screens() {
+                    inner.recent.insert(appended.base, &segment.fingerprints, ids, appended.created_at);
+                    self.bound_dedupe(&mut inner.recent);
+                }
             }
         }
         let stored = Segment {
@@ -277,7 +284,7 @@ impl Inner {
             id: segment.id,
             body: segment.body.clone(),
         };
-        self.lanes.remember(&work.lane, stored);
+        self.lanes.remember(&work.lane, stored, counts);
         if !race("ring before the lane has grown") {
             self.lane_committed(&work.lane);
         }

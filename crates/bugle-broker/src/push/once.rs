@@ -39,6 +39,7 @@ impl Inner {
 
     /// One append per lane; answers the lanes that were overtaken.
     async fn append_once(self: &Arc<Self>, mut open: Vec<Work>) -> Result<Vec<Work>, Refused> {
+        let timeline = self.timeline();
         self.catch_up(&mut open).await?;
         self.screen(&mut open).await?;
         let (mut sending, mut batch, mut known) = (Vec::new(), Vec::new(), Vec::new());
@@ -51,13 +52,13 @@ impl Inner {
                 None => known.push(work),
             }
         }
-        self.are_there(&known).await?;
+        self.are_there(&known, timeline).await?;
         if batch.is_empty() {
             return Ok(Vec::new());
         }
         let sent: Vec<(NewSegment, Ids)> =
             batch.iter().zip(&sending).map(|(append, work)| (append.segment.clone(), work.ids)).collect();
-        let outcomes = match self.watch(self.engine.append(batch).await) {
+        let outcomes = match self.watch(self.change(timeline, self.engine.append(batch)).await) {
             Ok(outcomes) => outcomes,
             Err(refused) => {
                 sending.iter().for_each(|work| work.lane.inner.lock().stale = true);
@@ -67,7 +68,7 @@ impl Inner {
         let (mut again, mut gone) = (Vec::new(), Vec::new());
         for ((mut work, outcome), (segment, ids)) in sending.into_iter().zip(outcomes).zip(sent) {
             match outcome {
-                Ok(appended) => self.appended(&work, appended, &segment, ids),
+                Ok(appended) => self.appended(&work, appended, &segment, ids, timeline),
                 Err(AppendError::Moved(lane)) => {
                     work.lane.correct(&lane, work.tries > 1);
                     self.lane_written(&work.lane, WakeSource::Local);
@@ -83,12 +84,15 @@ impl Inner {
 
     /// Lanes that every message is already in. Where others write to the store too, memory cannot know that a lane was
     /// deleted meanwhile.
-    async fn are_there(self: &Arc<Self>, known: &[Work]) -> Result<(), Refused> {
+    async fn are_there(self: &Arc<Self>, known: &[Work], timeline: u64) -> Result<(), Refused> {
         if known.is_empty() || self.engine.exclusive() {
             return Ok(());
         }
         let batch = known.iter().map(|work| Load::Lane(work.lane.id, QUEUE_MODE.into())).collect();
         let found = self.watch(self.engine.load(batch).await)?;
+        if self.engine.timeline() != timeline {
+            return Err(Refused::Unavailable("the store went on on another timeline".into()));
+        }
         let gone: Vec<&Work> =
             known.iter().zip(found).filter(|(_, found)| found.is_empty()).map(|(w, _)| w).collect();
         self.all_gone(gone)

@@ -320,6 +320,19 @@ impl ChannelState {
         self.seen_empty.clear();
     }
 
+    /// Forget what is known of lanes and cursors; claims that are under way find their places by themselves.
+    pub(crate) fn forget(&mut self) {
+        for entry in self.entries.values_mut() {
+            (entry.cursor, entry.queued) = (None, false);
+            if entry.place != Place::Claiming {
+                entry.place = Place::Idle;
+            }
+        }
+        self.ring.clear();
+        (self.seeded, self.overflow, self.watermark) = (false, false, Timestamp::ZERO);
+        self.doubt();
+    }
+
     /// Whether asking the store would tell nothing new, in this period of hearing everything.
     pub(crate) fn is_quiet(&self, lane: Option<LaneId>, period: u64) -> bool {
         let all = self.quiet == Some(period) && self.seeded && !self.overflow;

@@ -202,6 +202,10 @@ impl Store for Faulty {
         self.inner.exclusive()
     }
 
+    fn timeline(&self) -> u64 {
+        self.inner.timeline()
+    }
+
     fn append(&self, batch: Vec<Append>) -> Answer<'_, Vec<Result<Appended, AppendError>>> {
         if let Some(fault) = self.judge.lock().as_ref().and_then(|judge| judge(&batch)) {
             self.planned.lock().entry("append").or_default().insert(0, fault);

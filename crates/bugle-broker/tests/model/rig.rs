@@ -71,6 +71,10 @@ impl Store for Clocked {
         self.inner.exclusive()
     }
 
+    fn timeline(&self) -> u64 {
+        self.inner.timeline()
+    }
+
     pass_on! {
         append(batch: Vec<Append>) -> Vec<Result<Appended, AppendError>>;
         swap(batch: Vec<Swap>) -> Vec<Result<Swapped, SwapError>>;

@@ -64,6 +64,7 @@ fn every_number_of_a_server_is_written_in_its_place() {
             "bugle_store_up 1",
             "bugle_store_calls_total 101",
             "bugle_store_errors_total 102",
+            "bugle_store_timelines_total 106",
             "bugle_store_connections{state=\"in_use\"} 103",
             "bugle_store_connections{state=\"idle\"} 104",
             "bugle_store_connections{state=\"max\"} 105",
