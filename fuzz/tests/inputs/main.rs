@@ -23,9 +23,9 @@ fn checked(bytes: &[u8]) {
 
 fn test(target: &Target) {
     if std::env::var_os("BUGLE_RENEW_CORPUS").is_some() {
-        std::fs::create_dir_all(corpus_of(target)).unwrap();
+        std::fs::create_dir_all(corpus_of(target)).expect("a folder for the corpus");
         for (number, bytes) in (target.samples)().iter().enumerate() {
-            std::fs::write(corpus_of(target).join(format!("sample-{number}")), bytes).unwrap();
+            std::fs::write(corpus_of(target).join(format!("sample-{number}")), bytes).expect("a sample");
         }
     }
     let kept = kept(target).expect("every target has a corpus");
@@ -37,7 +37,7 @@ fn test(target: &Target) {
     }
     let mut inputs: Vec<Vec<u8>> = kept.into_iter().map(|(_, bytes)| bytes).collect();
     inputs.extend((target.samples)());
-    let seconds = std::env::var("BUGLE_FUZZ_SECONDS").ok().map_or(1, |text| text.parse().unwrap());
+    let seconds = std::env::var("BUGLE_FUZZ_SECONDS").ok().map_or(1, |text| text.parse().expect("a number"));
     memory::forget();
     let played = mutations(target, &inputs, Duration::from_secs(seconds), fastrand::u64(..), |bytes| {
         checked(bytes);

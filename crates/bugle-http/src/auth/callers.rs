@@ -175,7 +175,7 @@ impl Callers {
         drop(accounts);
         let allowance =
             limits.messages.map(|rate| Allowance { callers: self.clone(), who: who.clone(), rate });
-        let inside = limits.in_flight.map(|_| Inside { callers: self.clone(), who, shared });
+        let inside = limits.in_flight.map(|_| Box::new(Inside { callers: self.clone(), who, shared }));
         Ok(Pass { allowance, inside })
     }
 
@@ -199,7 +199,8 @@ pub(crate) struct Pass {
     /// For the handler.
     pub(crate) allowance: Option<Allowance>,
     /// To be kept until the request ends.
-    pub(crate) inside: Option<Inside>,
+    /// In a box, because thousands of pops wait at a time that mostly have none.
+    pub(crate) inside: Option<Box<Inside>>,
 }
 
 /// A request is being answered; dropped when it ends, however it does.

@@ -163,7 +163,7 @@ impl Gate {
         subject: Option<&Bytes>,
         door: Door,
         request: &mut Request<Body>,
-    ) -> Result<Option<Inside>, Failure> {
+    ) -> Result<Option<Box<Inside>>, Failure> {
         if !policy.limited {
             return Ok(None);
         }
@@ -192,7 +192,7 @@ struct After {
     /// The origin to name in the answer, so that the browser shows it to its page.
     origin: Option<HeaderValue>,
     /// Counted among the caller's requests until then.
-    inside: Option<Inside>,
+    inside: Option<Box<Inside>>,
 }
 
 impl After {

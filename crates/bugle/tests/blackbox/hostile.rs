@@ -226,6 +226,43 @@ async fn garbage_behind_a_good_request_is_refused_and_changes_nothing() {
     still_serves(&server).await;
 }
 
+/// A frame of HTTP/2.
+fn h2_frame(kind: u8, flags: u8, stream: u32, content: &[u8]) -> Vec<u8> {
+    let length = (content.len() as u32).to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), content].concat()
+}
+
+/// A connection of HTTP/2 on which these bytes are sent again and again, and nothing is read, until the server ends it.
+async fn flood(at: SocketAddr, begun: &[u8], again: &[u8]) {
+    let mut stream = open(at).await;
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();
+    stream.write_all(&[h2_frame(4, 0, 0, &[]), begun.to_vec()].concat()).await.unwrap();
+    let many = again.repeat((64 << 10) / again.len());
+    let flooding = async { while stream.write_all(&many).await.is_ok() {} };
+    timeout(PATIENCE, flooding).await.expect("the server ends it");
+}
+
+#[tokio::test]
+async fn floods_of_http2_frames_are_ended() {
+    let on = On::embedded();
+    let server = on.start_with(&SHORT).await;
+    // Settings and pings are answered; nobody reads the answers.
+    flood(server.address(), &[], &h2_frame(4, 0, 0, &[])).await;
+    flood(server.address(), &[], &h2_frame(6, 0, 0, &[7; 8])).await;
+    // Headers that never end.
+    let open_headers = h2_frame(1, 1, 1, &[0x82, 0x86, 0x84]);
+    flood(server.address(), &open_headers, &h2_frame(9, 0, 1, &[0x00, 0x01, b'x', 0x01, b'y'])).await;
+    // Requests that are given up at once.
+    let mut resets = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    resets.extend(h2_frame(4, 0, 0, &[]));
+    for stream in (1..20_000).step_by(2) {
+        resets.extend(h2_frame(1, 5, stream, b"\x82\x86\x84\x41\x09localhost"));
+        resets.extend(h2_frame(3, 0, stream, &8_u32.to_be_bytes()));
+    }
+    said(&mut open(server.address()).await, &resets).await;
+    still_serves(&server).await;
+}
+
 #[tokio::test]
 async fn a_tls_handshake_that_never_ends_is_given_up() {
     let on = On::embedded();

@@ -28,13 +28,13 @@ async fn keyed(at: SocketAddr, key: &str, path: &str, body: Value) -> Answer {
 
 on_every_engine! {
     async fn messages_over_the_limit_are_refused_as_a_whole(on: On) {
-        let server = on.start_with(&["--limit-messages=1/10"]).await;
-        assert_eq!(server.post(PUSH, messages(8)).await.status, 201);
-        limited(&server.post(PUSH, messages(8)).await, "1/s (burst 10) messages for 127.0.0.1");
-        let operations = json!({"operations": [{"type": "push", "items": messages(8)["items"]}]});
+        let server = on.start_with(&["--limit-messages=1/100"]).await;
+        assert_eq!(server.post(PUSH, messages(80)).await.status, 201);
+        limited(&server.post(PUSH, messages(80)).await, "1/s (burst 100) messages for 127.0.0.1");
+        let operations = json!({"operations": [{"type": "push", "items": messages(80)["items"]}]});
         limited(&server.post("/api/v1/transaction", operations).await, "messages");
-        let popped = server.pop_some("/queue/q?batch=100").await;
-        assert_eq!(popped["messages"].as_array().unwrap().len(), 8, "nothing of what was refused was stored");
+        let popped = server.pop_some("/queue/q?batch=1000").await;
+        assert_eq!(popped["messages"].as_array().unwrap().len(), 80, "nothing of what was refused was stored");
         server.ack_all(&popped, "completed").await;
         assert_eq!(server.metrics().await.get("bugle_requests_limited_total{limit=\"messages\"}"), 2.0);
     }
@@ -44,12 +44,17 @@ on_every_engine! {
         let flags = [keys, "--limit-requests=1/3", "--limit-callers=vip:-:-:-,ops:1/1:-:-"];
         let server = on.start_with(&flags).await;
         let send = async |key: &str| keyed(server.address(), key, PUSH, messages(1)).await;
-        for _ in 0..3 {
-            assert_eq!(send("shop-shop-shop-shop").await.status, 201);
+        // Twenty at once, however slow the machine is.
+        let burst = async |key: &str| futures_util::future::join_all((0..20).map(|_| send(key))).await;
+        for (key, least, what) in [
+            ("shop-shop-shop-shop", 3, "1/s (burst 3) requests for \"shop\""),
+            ("ops-ops-ops-ops-ops", 1, "1/s (burst 1) requests for \"ops\""),
+        ] {
+            let answers = burst(key).await;
+            let (good, bad): (Vec<_>, Vec<_>) = answers.iter().partition(|answer| answer.status == 201);
+            assert!(good.len() >= least && !bad.is_empty(), "{} of 20", good.len());
+            bad.into_iter().for_each(|answer| limited(answer, what));
         }
-        limited(&send("shop-shop-shop-shop").await, "1/s (burst 3) requests for \"shop\"");
-        assert_eq!(send("ops-ops-ops-ops-ops").await.status, 201, "another caller");
-        limited(&send("ops-ops-ops-ops-ops").await, "1/s (burst 1) requests for \"ops\"");
         for _ in 0..20 {
             assert_eq!(send("vip-vip-vip-vip-vip").await.status, 201, "no limit by name");
             assert_eq!(server.get("/health/live").await.status, 200, "health is free");
@@ -76,9 +81,9 @@ on_every_engine! {
 async fn limits_change_by_a_hang_up() {
     let on = On::embedded();
     let config = on.dir().join("bugle.toml");
-    std::fs::write(&config, "limit-requests = '1/1'\n").unwrap();
+    std::fs::write(&config, "limit-messages = '1/100'\n").unwrap();
     let server = on.start_with(&[format!("--config={}", config.display())]).await;
-    let push = async || server.post(PUSH, messages(1)).await.status;
+    let push = async || server.post(PUSH, messages(100)).await.status;
     assert_eq!((push().await, push().await), (201, 429));
     std::fs::write(&config, "").unwrap();
     server.hang_up();
@@ -86,22 +91,21 @@ async fn limits_change_by_a_hang_up() {
 }
 
 #[tokio::test]
-async fn the_published_way_of_waiting_out_a_429_works() {
+async fn whoever_waits_as_long_as_told_is_served() {
     let on = On::embedded();
     let server = on.start_with(&["--limit-requests=2/1"]).await;
-    let mut pauses = 0;
-    for n in 0..4 {
-        loop {
+    let pop = async || {
+        for refusals in 0..30 {
             let answer = server.get("/api/v1/pop/queue/q").await;
             if answer.status == 204 {
-                break;
+                return refusals;
             }
             limited(&answer, "requests");
             let pause = answer.headers["retry-after"].to_str().unwrap().parse().unwrap();
             tokio::time::sleep(std::time::Duration::from_secs(pause)).await;
-            pauses += 1;
-            assert!(pauses <= n, "whoever waits as told is served");
         }
-    }
-    assert!(pauses > 0, "the limit holds");
+        panic!("never served");
+    };
+    let refusals: u32 = futures_util::future::join_all((0..6).map(|_| pop())).await.iter().sum();
+    assert!(refusals > 0, "the limit holds");
 }
