@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use crate::checkpoint;
 use crate::codec::Fields;
-use crate::disk::{Disk, DiskFile};
+use bugle_disk::{Disk, DiskFile};
 use crate::index::{SEGMENTS, Sealed};
 use crate::log::{LogFile, build_header, checkpoint_name, index_name, log_name, prints_name};
 use crate::op::Op;

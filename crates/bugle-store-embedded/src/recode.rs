@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bugle_store::{Engine, Recode, Recoded};
 use bytes::Bytes;
 
-use crate::disk::{Disk, OsDisk, remove_if_there};
+use bugle_disk::{Disk, OsDisk, remove_if_there};
 use crate::log::{LogFile, build_header, index_name, log_name, prints_name};
 use crate::options::{EmbeddedOptions, OpenError};
 use crate::record::{DEAD_UID, FIRST_UID, Frame, Ops, PAGE, Place, Record, build_record};
