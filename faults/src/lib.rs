@@ -34,7 +34,7 @@ pub use proxy::{Protocol, Proxy, Weather};
 pub use run::{Plan, choose, play};
 pub use scenario::{Engine, Outcome, Scenario};
 pub use servers::{Manner, Server};
-pub use stage::{Stage, Trial, embedded, gap, judged, sharing};
+pub use stage::{Stage, Trial, checked, embedded, gap, judged, sharing};
 pub use table::{Row, Table};
 
 /// Every fault there is.

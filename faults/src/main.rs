@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use bugle_faults::{Engine, Plan, choose, play, scenarios};
+use bugle_history::{History, Terms, check};
 use clap::Parser;
 
 /// Break servers, databases, networks, clocks and disks under load, and check every promise.
@@ -42,6 +43,9 @@ struct Arguments {
     /// Name the faults and do nothing
     #[arg(long)]
     list: bool,
+    /// Only check a history that was kept of a failed round
+    #[arg(long, value_name = "FILE")]
+    judge: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
@@ -63,6 +67,13 @@ async fn run(arguments: Arguments) -> Result<ExitCode> {
             writeln!(output, "{:<24} {:<9} {}", scenario.name(), scenario.engine(), scenario.about())?;
         }
         return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(file) = &arguments.judge {
+        let history = std::fs::File::open(file).with_context(|| file.display().to_string())?;
+        let history = History::load(std::io::BufReader::new(history)).context("read the history")?;
+        let report = check(&history, &Terms::default());
+        writeln!(output, "{report}")?;
+        return Ok(if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
     let chosen = choose(scenarios(), &arguments.fault, arguments.engine)?;
     let binary = arguments.server.canonicalize().with_context(|| arguments.server.display().to_string())?;

@@ -171,3 +171,89 @@ async fn accept(listener: TcpListener, place: String, sky: Arc<Sky>) {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    /// Answers every piece with itself.
+    async fn echo() -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let place = listener.local_addr().unwrap().to_string();
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                tokio::spawn(async move {
+                    let (mut from, mut to) = stream.split();
+                    tokio::io::copy(&mut from, &mut to).await
+                });
+            }
+        });
+        place
+    }
+
+    async fn said(stream: &mut TcpStream, text: &[u8]) -> std::io::Result<Vec<u8>> {
+        stream.write_all(text).await?;
+        let mut answer = vec![0; text.len()];
+        stream.read_exact(&mut answer).await?;
+        Ok(answer)
+    }
+
+    #[tokio::test]
+    async fn bytes_come_through_whatever_the_weather_but_a_hole() {
+        let proxy = Proxy::before(&echo().await, Protocol::Http).await.unwrap();
+        let mut streams = Vec::new();
+        for _ in 0..2 {
+            streams.push(TcpStream::connect(proxy.address()).await.unwrap());
+        }
+        let slow = Duration::from_millis(1);
+        for weather in [Weather::Clear, Weather::Delay(slow), Weather::Trickle(slow), Weather::Clear] {
+            proxy.weather(weather);
+            for stream in &mut streams {
+                assert_eq!(said(stream, &[7; 300]).await.unwrap(), [7; 300], "{weather:?}");
+            }
+        }
+        proxy.weather(Weather::Hole);
+        let stuck = tokio::spawn(async move { said(&mut streams[0], b"late").await });
+        tokio::task::yield_now().await;
+        assert!(!stuck.is_finished());
+        proxy.weather(Weather::Clear);
+        assert_eq!(stuck.await.unwrap().unwrap(), b"late");
+    }
+
+    #[tokio::test]
+    async fn a_cut_resets_in_the_middle() {
+        let proxy = Proxy::before(&echo().await, Protocol::Http).await.unwrap();
+        let mut stream = TcpStream::connect(proxy.address()).await.unwrap();
+        said(&mut stream, b"whole").await.unwrap();
+        proxy.cut(1);
+        assert!(said(&mut stream, &[7; 100]).await.is_err());
+        assert_eq!(proxy.cuts(), 1);
+        let mut next = TcpStream::connect(proxy.address()).await.unwrap();
+        assert_eq!(said(&mut next, b"whole").await.unwrap(), b"whole");
+    }
+
+    #[tokio::test]
+    async fn a_swallowed_answer_leaves_a_black_hole_until_somebody_gives_up() {
+        let proxy = Proxy::before(&echo().await, Protocol::Http).await.unwrap();
+        proxy.swallow(2);
+        let mut streams = Vec::new();
+        for number in 1..=2 {
+            let mut stream = TcpStream::connect(proxy.address()).await.unwrap();
+            stream.write_all(b"asked").await.unwrap();
+            while proxy.holes() < number {
+                tokio::task::yield_now().await;
+            }
+            streams.push(stream);
+        }
+        assert_eq!(proxy.swallowed(), 2);
+        drop(streams.pop());
+        while proxy.holes() > 1 {
+            tokio::task::yield_now().await;
+        }
+        assert!(proxy.longest_hole() > Duration::ZERO);
+        proxy.release();
+        assert_eq!(streams[0].read(&mut [0; 9]).await.unwrap_or(0), 0, "nothing was passed on");
+        assert_eq!(proxy.holes(), 0);
+    }
+}

@@ -15,6 +15,8 @@ use crate::table::{Row, Table};
 
 /// A round lasts so long at most: its history has to fit into memory, and what is left has to be taken out.
 const ROUND: Duration = Duration::from_secs(60);
+/// A short one makes two faults at least, and no more than fit into this time.
+const SHORT: Duration = Duration::from_secs(1);
 
 /// What is to be played.
 #[derive(Clone, Debug)]
@@ -102,7 +104,7 @@ async fn round(
     scenario: &dyn Scenario,
     row: &mut Row,
 ) -> Result<()> {
-    let time = left.map_or(Duration::from_secs(3), |left| left.min(ROUND));
+    let time = left.map_or(SHORT, |left| left.min(ROUND));
     // A round of its own length, where that is what is measured.
     let time = if scenario.measures() { left.unwrap_or(time) } else { time };
     let mut stage = Stage::new(&plan.binary, time, left.is_none(), plan.fsync, seed)?;

@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -173,10 +174,10 @@ impl Trial {
     }
 
     /// End the load and take out what is left.
-    pub async fn end(self, stage: &Stage) -> Result<History> {
+    pub async fn end(self, stage: &Stage) -> Result<Arc<History>> {
         let recorder = self.running.recorder();
         match self.running.finish().await {
-            Ok(history) => Ok(history),
+            Ok(history) => Ok(Arc::new(history)),
             Err(error) => {
                 save(stage, &recorder.take())?;
                 Err(error).context("the load did not end well")
@@ -185,19 +186,25 @@ impl Trial {
     }
 
     /// End the load and leave what is left.
-    pub async fn stop(self) -> Result<History> {
-        Ok(self.running.stop().await?)
+    pub async fn stop(self) -> Result<Arc<History>> {
+        Ok(Arc::new(self.running.stop().await?))
     }
 }
 
 /// What the checker says of a history, which is kept if it says anything.
-pub async fn judged(stage: &Stage, history: &History, terms: &Terms) -> Result<Report> {
-    // Seconds of work for a large one; others want to go on.
-    let report = tokio::task::block_in_place(|| check(history, terms));
+pub async fn judged(stage: &Stage, history: &Arc<History>, terms: &Terms) -> Result<Report> {
+    let report = checked(history, terms).await?;
     if !report.is_clean() {
         save(stage, history)?;
     }
     Ok(report)
+}
+
+/// What the checker says. Seconds of work for a large history: on a thread of its own. (Never in place: a thread of the
+/// runtime that is made a blocking one ends some time, and processes that it started are ended with it.)
+pub async fn checked(history: &Arc<History>, terms: &Terms) -> Result<Report> {
+    let (history, terms) = (history.clone(), *terms);
+    tokio::task::spawn_blocking(move || check(&history, &terms)).await.context("the checker")
 }
 
 fn save(stage: &Stage, history: &History) -> Result<()> {

@@ -352,6 +352,19 @@ async fn a_claim_with_a_lost_answer_is_taken_back() {
 
 /// Messages that did not fit into an auto-acked answer are not committed with it.
 #[tokio::test]
+async fn an_auto_acked_claim_with_a_lost_answer_is_told() {
+    let bench = bench(true).await;
+    let quick = PopRequest { auto_ack: true, ..from_queue("q") };
+    push(&bench.broker, "q", "a", &["1"]).await;
+    bench.faulty.next("swap", Fault::After);
+    // What it committed cannot be delivered. It must not wait and be given others as if nothing had been.
+    let answer = bench.broker.pop(waiting(quick.clone(), SOON)).await.unwrap();
+    assert!(answer.store_unavailable && answer.lanes.is_empty());
+    push(&bench.broker, "q", "a", &["2"]).await;
+    assert_eq!(ids(&bench.broker.pop(waiting(quick, SOON)).await.unwrap()), ["2"]);
+}
+
+#[tokio::test]
 async fn what_did_not_fit_into_an_auto_acked_answer_comes_next() {
     let config = BrokerConfig { pop_max_bytes: 1000, segment_cache: 0, ..BrokerConfig::default() };
     let b = bench_with(true, config).await;

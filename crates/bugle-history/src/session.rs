@@ -98,6 +98,10 @@ impl Session {
         let begun = self.recorder.begin();
         let answer = request.wait(pop.wait).send().await;
         let (outcome, work, error) = match answer {
+            // Empty and without its store: it may have committed what it could not deliver.
+            Ok(batch) if batch.store_unavailable && batch.messages.is_empty() && pop.lease.is_none() => {
+                (Outcome::Unknown, (None, false), None)
+            }
             Ok(batch) => {
                 let none = batch.messages.is_empty() && !batch.store_unavailable;
                 let delivered = batch.messages.iter().map(delivered).collect();

@@ -93,22 +93,25 @@ async fn largest(client: &Client) -> Result<String> {
     Ok(rows.iter().map(|row| row.get::<_, String>(0)).collect::<Vec<_>>().join(", "))
 }
 
+/// Whether a request is of a kind.
+type Kind = fn(&Op) -> bool;
+
 /// 99th percentiles in the first and in the last third.
 fn percentiles(history: &History, from: Duration, to: Duration) -> Vec<String> {
     let third = (to - from) / 3;
-    let kinds: [(&str, fn(&Op) -> bool); 3] = [
+    let kinds: [(&str, Kind); 3] = [
         ("push", |op| matches!(op, Op::Push { outcome: Answer::Done(()), .. })),
         ("ack", |op| matches!(op, Op::Ack { outcome: Answer::Done(_), .. })),
         ("delivery", |op| matches!(op, Op::Pop { outcome: Answer::Done((_, m)), .. } if !m.is_empty())),
     ];
-    let text = |(name, fits): (&str, fn(&Op) -> bool)| {
+    let text = |(name, fits): (&str, Kind)| {
         let of = |from: Duration| percentile(history, fits, from, from + third).as_secs_f64() * 1e3;
         format!("p99 of {name} {:.1} ms in the first third, {:.1} ms in the last", of(from), of(to - third))
     };
     kinds.into_iter().map(text).collect()
 }
 
-fn percentile(history: &History, fits: fn(&Op) -> bool, from: Duration, to: Duration) -> Duration {
+fn percentile(history: &History, fits: Kind, from: Duration, to: Duration) -> Duration {
     let span = from.as_micros() as u64..to.as_micros() as u64;
     let records = history.records.iter().filter(|r| span.contains(&r.began_at) && fits(&r.op));
     let mut times: Vec<u64> = records.map(|record| record.ended_at - record.began_at).collect();

@@ -52,6 +52,7 @@ impl Inner {
             Err(refused) => {
                 for plan in &plans {
                     self.unknown(plan, leases.get(&plan.job).map(|(id, _)| *id));
+                    open[plan.job].in_doubt |= open[plan.job].job.request.auto_ack;
                 }
                 self.recover();
                 return Err(refused);

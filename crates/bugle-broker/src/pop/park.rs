@@ -148,13 +148,14 @@ impl Inner {
         }
     }
 
-    /// The store cannot be asked: a waiting pop stays parked until it answers again, another one is told.
+    /// The store cannot be asked: a waiting pop stays parked until it answers again, another one is told. So is one that may
+    /// have committed messages by a delivery that cannot be made: served later with others, it would never know.
     pub(super) fn store_away(self: &Arc<Self>, open: Open, refused: &Refused) {
         if !open.answer.lanes.is_empty() {
             return self.conclude(open);
         }
         tracing::debug!(%refused, "pop could not be served");
-        if open.job.may_wait() && !self.turns_away() {
+        if !open.in_doubt && open.job.may_wait() && !self.turns_away() {
             self.park_for_recovery(open);
             if self.turns_away() {
                 self.answer_waiting();

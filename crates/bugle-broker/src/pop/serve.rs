@@ -29,6 +29,8 @@ pub(super) struct Open {
     /// What may still go into the answer.
     pub(super) bytes: usize,
     pub(super) messages: u64,
+    /// It may have committed what it was not given.
+    pub(super) in_doubt: bool,
     /// Times it lost lanes to somebody else.
     pub(super) lost: usize,
     /// It planned something in this pass.
@@ -109,6 +111,7 @@ impl Inner {
             bytes: self.config.pop_max_bytes,
             messages: terms.batch,
             lost: 0,
+            in_doubt: false,
             planned: false,
             hold: None,
             claimed: Vec::new(),

@@ -341,6 +341,19 @@ fn nothing_is_taken_under_a_lease_that_another_has_replaced() {
 }
 
 #[test]
+fn what_another_lease_settled_before_a_doubtful_transaction_need_not_come_again() {
+    let mut log = log();
+    log.push(&["a"], Done(())).pop("g", 1, 0, &["a"]).wait(2 * SECOND);
+    log.pop("g", 2, 0, &["a"]).done(2, 0).transact(1, 0, &["x"], Unknown).drained();
+    assert_eq!(log.broken(), []);
+    // The lease before that of the transaction has settled nothing of it.
+    let mut half = Log::default();
+    half.push(&["a"], Done(())).pop("g", 1, 0, &["a"]).wait(2 * SECOND);
+    half.pop("g", 2, 0, &["a"]).transact(2, 0, &["x"], Unknown).drained();
+    assert_eq!(half.broken(), [Rule::Transaction]);
+}
+
+#[test]
 fn a_renewed_lease_lasts_longer() {
     let renew = |outcome| Op::Renew { lease: Uuid::from_u128(1), length: 5 * SECOND, outcome };
     for (outcome, rules) in [(Done(()), vec![Rule::TwoLeases]), (Unknown, vec![]), (Not, vec![])] {

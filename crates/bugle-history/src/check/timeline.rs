@@ -19,11 +19,11 @@ pub(super) struct Timeline<'a> {
     readers: HashMap<(LaneNo, GroupNo), Reader>,
     /// Who holds a lease, for renewals.
     holders: HashMap<Uuid, Vec<(LaneNo, GroupNo)>>,
-    /// Since when a client has had a lease.
-    received: HashMap<Uuid, u64>,
+    /// When a lease was asked for, and since when a client has had it.
+    granted: HashMap<Uuid, (u64, u64)>,
     given: HashSet<(MessageNo, GroupNo)>,
-    /// Moment of the last delivery of a place to a group.
-    last_given: HashMap<(LaneNo, GroupNo, u64), u64>,
+    /// Moments of the last deliveries of a place to a group, by lease.
+    last_given: HashMap<(LaneNo, GroupNo, u64), Vec<(Option<Uuid>, u64)>>,
     /// Groups that commit by delivery, and had an answer lost: what was in it is gone, by their own wish.
     missed: HashSet<(QueueNo, GroupNo)>,
     /// End of what is stored for certain, by lane.
@@ -42,7 +42,7 @@ impl<'a> Timeline<'a> {
             stored,
             readers: HashMap::new(),
             holders: HashMap::new(),
-            received: HashMap::new(),
+            granted: HashMap::new(),
             given: HashSet::new(),
             last_given: HashMap::new(),
             missed: HashSet::new(),
@@ -218,7 +218,10 @@ impl<'a> Timeline<'a> {
             }
             let id = names.message(&message.id);
             self.given.insert((id, pop.group));
-            self.last_given.insert((pop.lane, pop.group, message.offset), pop.record.ended);
+            let by = leased.map(|(lease, _)| lease);
+            let given = self.last_given.entry((pop.lane, pop.group, message.offset)).or_default();
+            given.retain(|(other, _)| *other != by);
+            given.push((by, pop.record.ended));
         }
         self.check_start(pop, first, &place, report);
         let until = leased.map(|(_, length)| self.lease_end(pop.record.began_at, length));
@@ -228,7 +231,7 @@ impl<'a> Timeline<'a> {
                 let (asked, received) = (pop.record.began, pop.record.ended);
                 reader.live = Some(Live { lease, asked, received, until, released: false });
                 self.holders.entry(lease).or_default().push((pop.lane, pop.group));
-                self.received.insert(lease, received);
+                self.granted.insert(lease, (asked, received));
             }
             None => {
                 let end = range(messages).end;
@@ -275,7 +278,7 @@ impl<'a> Timeline<'a> {
         names: &Names,
         report: &mut Report,
     ) {
-        let received = self.received.get(&lease).copied();
+        let received = self.granted.get(&lease).map(|(_, received)| *received);
         let live = self.readers.get(&(lane, group)).and_then(|reader| reader.live.as_ref());
         let replaced = live.filter(|live| live.lease != lease && live.received < record.began);
         if replaced.zip(received).is_some_and(|(live, received)| received < live.asked) {
@@ -325,9 +328,12 @@ impl<'a> Timeline<'a> {
         self.missed.contains(&(queue, group))
     }
 
-    /// The moment at which a group was last given what is at a place.
-    pub(super) fn last_given(&self, lane: LaneNo, group: GroupNo, offset: u64) -> Option<u64> {
-        self.last_given.get(&(lane, group, offset)).copied()
+    /// Whether a group was given what is at a place after a moment, or under another lease than this one that may have
+    /// come after it: then that one may have settled it.
+    pub(super) fn was_given_again(&self, place: (LaneNo, GroupNo, u64), lease: Uuid, after: u64) -> bool {
+        let asked = self.granted.get(&lease).map_or(0, |(asked, _)| *asked);
+        let given = self.last_given.get(&place).into_iter().flatten();
+        given.into_iter().any(|(by, at)| *at > after || (*by != Some(lease) && *at > asked))
     }
 }
 

@@ -92,8 +92,8 @@ impl Doubt<'_> {
         let lane = names.lane(&said.queue, &said.partition);
         let queue = names.queue(&said.queue);
         let drained = drained.get(&queue).is_some_and(|groups| groups.contains(&self.group));
-        let again =
-            timeline.last_given(lane, self.group, said.offset).is_some_and(|at| at > self.record.began);
+        let place = (lane, self.group, said.offset);
+        let again = timeline.was_given_again(place, self.lease, self.record.began);
         let others = commits.get(&self.lease).into_iter().flatten();
         let settled = others
             .filter(|(index, other, below)| *index != self.index && *other == lane && said.offset < *below)
