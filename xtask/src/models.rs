@@ -10,14 +10,14 @@ use crate::fuzz::minutes;
 use crate::tools;
 
 /// The packages with models.
-const PACKAGES: [&str; 3] = ["bugle-broker-model", "bugle-wake-model", "bugle-room-model"];
+pub(crate) const PACKAGES: [&str; 3] = ["bugle-broker-model", "bugle-wake-model", "bugle-room-model"];
 /// How many models they have. Each runs on one thread.
 const MODELS: u64 = 13;
 
 /// Explores for as long as the arguments say.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     let minutes = minutes("models", arguments)?;
-    let threads = std::thread::available_parallelism().map_or(1, usize::get) as u64;
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get) as u64;
     // What `BUGLE_MODEL_SECONDS` says is for each of them; as many as there are threads take turns.
     let seconds = (minutes * 60 * threads / MODELS).max(1);
     let mut command = tools::cargo(root);

@@ -15,7 +15,6 @@ use uuid::Uuid;
 
 use crate::checkpoint;
 use crate::codec::Fields;
-use bugle_disk::{Disk, DiskFile};
 use crate::index::{SEGMENTS, Sealed};
 use crate::log::{LogFile, build_header, checkpoint_name, index_name, log_name, prints_name};
 use crate::op::Op;
@@ -26,6 +25,7 @@ use crate::record::{
 use crate::scan::Scan;
 use crate::state::State;
 use crate::table;
+use bugle_disk::{Disk, DiskFile};
 
 const PLACE: Place = Place { file: 1, salt: 77, position: PAGE };
 
@@ -249,6 +249,9 @@ impl Shelf {
 }
 
 impl Disk for Shelf {
+    fn exists(&self) -> bool {
+        true
+    }
     fn prepare(&self) -> io::Result<()> {
         Ok(())
     }
@@ -292,7 +295,7 @@ impl DiskFile for Content {
     fn sync(&self) -> io::Result<()> {
         Ok(())
     }
-    fn len(&self) -> io::Result<u64> {
+    fn size(&self) -> io::Result<u64> {
         Ok(self.0.len() as u64)
     }
 }

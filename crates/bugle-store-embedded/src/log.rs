@@ -74,7 +74,7 @@ impl LogFile {
         };
         // No room is made for more than there is, whatever an index says. A record may have made the file longer.
         let end = u64::from(position) + u64::from(len);
-        if end > self.size && end > self.file.len()? {
+        if end > self.size && end > self.file.size()? {
             return Err(damaged("frame length"));
         }
         let mut bytes = vec![0; len as usize];

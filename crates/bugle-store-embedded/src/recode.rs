@@ -10,7 +10,6 @@ use std::sync::Arc;
 use bugle_store::{Engine, Recode, Recoded};
 use bytes::Bytes;
 
-use bugle_disk::{Disk, OsDisk, remove_if_there};
 use crate::log::{LogFile, build_header, index_name, log_name, prints_name};
 use crate::options::{EmbeddedOptions, OpenError};
 use crate::record::{DEAD_UID, FIRST_UID, Frame, Ops, PAGE, Place, Record, build_record};
@@ -19,6 +18,7 @@ use crate::rows::{decode_dead, encode_dead};
 use crate::scan::Scan;
 use crate::state::State;
 use crate::{EmbeddedStore, checkpoint};
+use bugle_disk::{Disk, OsDisk, remove_if_there};
 
 /// Bytes between two syncs.
 const SYNC_EVERY: u64 = 16 << 20;

@@ -114,7 +114,7 @@ impl Table {
             return Ok(None);
         }
         let Some((entries, bloom_len)) = check_header(&header, shape, log, salt) else { return Ok(None) };
-        let len = usize::try_from(file.len()?).unwrap_or(usize::MAX);
+        let len = usize::try_from(file.size()?).unwrap_or(usize::MAX);
         if entries > len / shape.entry_len || bloom_len > len {
             return Ok(None);
         }

@@ -5,12 +5,13 @@ mod support;
 
 use std::sync::Arc;
 
+use bugle_disk::SimDisk;
 use bugle_store::{Engine, LaneId, Recoded};
 use bugle_store_embedded::{EmbeddedOptions, EmbeddedStore, RecodeError, recode_on};
 use bytes::Bytes;
 use fastrand::Rng;
-use support::disk::MemDisk;
-use support::model::{Pair, Picture, try_look};
+use support::model::Pair;
+use support::picture::{Picture, try_look};
 
 fn options() -> EmbeddedOptions {
     let mut options = EmbeddedOptions::new("unused");
@@ -22,12 +23,12 @@ fn options() -> EmbeddedOptions {
     options
 }
 
-fn open(disk: &MemDisk) -> Arc<EmbeddedStore> {
+fn open(disk: &SimDisk) -> Arc<EmbeddedStore> {
     EmbeddedStore::open_on(Arc::new(disk.clone()), options()).unwrap()
 }
 
-async fn filled(changes: usize, rng: &mut Rng) -> (MemDisk, Pair) {
-    let (disk, mut pair) = (MemDisk::default(), Pair::new());
+async fn filled(changes: usize, rng: &mut Rng) -> (SimDisk, Pair) {
+    let (disk, mut pair) = (SimDisk::default(), Pair::new());
     let store = open(&disk);
     for _ in 0..changes {
         pair.change(&*store, rng).await.unwrap();
@@ -39,15 +40,15 @@ async fn filled(changes: usize, rng: &mut Rng) -> (MemDisk, Pair) {
 const DONE: &[u8] = b"written anew for ";
 
 /// Another body, of another length, that tells for which lane it was made.
-fn anew(lane: LaneId, body: &[u8]) -> Option<Vec<u8>> {
-    (!body.starts_with(DONE)).then(|| [DONE, lane.0.as_bytes(), body].concat())
+fn anew(lane: LaneId, body: &[u8]) -> Option<Bytes> {
+    (!body.starts_with(DONE)).then(|| [DONE, lane.0.as_bytes(), body].concat().into())
 }
 
 fn change(lane: LaneId, body: &Bytes) -> Result<Option<Bytes>, String> {
-    Ok(anew(lane, body).map(Bytes::from))
+    Ok(anew(lane, body))
 }
 
-async fn run(disk: &MemDisk, write: bool) -> Result<Recoded, RecodeError> {
+async fn run(disk: &SimDisk, write: bool) -> Result<Recoded, RecodeError> {
     recode_on(Arc::new(disk.clone()), options(), &change, write, &mut |_| {}).await
 }
 
@@ -65,18 +66,18 @@ fn changed(picture: &Picture) -> Picture {
 /// Put the bodies of dead letters back as they were.
 fn without_letters(mut picture: Picture, done: &mut usize) -> Picture {
     let letters = std::mem::take(&mut picture.dead);
-    let back = |(id, body): (uuid::Uuid, Vec<u8>)| match body.strip_prefix(DONE) {
-        Some(rest) => {
-            *done += 1;
-            (id, rest[16..].to_vec())
+    let back = |(id, body): (uuid::Uuid, Bytes)| {
+        if !body.starts_with(DONE) {
+            return (id, body);
         }
-        None => (id, body),
+        *done += 1;
+        (id, body.slice(DONE.len() + 16..))
     };
     picture.dead = letters.into_iter().map(back).collect();
     picture
 }
 
-async fn assert_all_done(disk: &MemDisk, pair: &Pair) {
+async fn assert_all_done(disk: &SimDisk, pair: &Pair) {
     let store = open(disk);
     let mut letters = 0;
     let seen = without_letters(try_look(&*store, &pair.lanes()).await.unwrap(), &mut letters);

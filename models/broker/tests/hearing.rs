@@ -1,5 +1,6 @@
 //! Models of two servers on one store: what one commits wakes those who wait at the other, whatever moment they began to
 //! wait at, and whatever hint is lost.
+#![allow(clippy::unwrap_used)]
 
 mod rig;
 

@@ -1,4 +1,5 @@
 //! Models of waiting: no wake is lost, nobody who leaves keeps what was meant for the next, nobody is stuck.
+#![allow(clippy::unwrap_used)]
 
 mod rig;
 

@@ -1,4 +1,5 @@
 //! Models of the waiting room of the duroxide provider.
+#![allow(clippy::unwrap_used)]
 
 use bugle_room_model::{leaving, sitting};
 

@@ -38,8 +38,11 @@ impl Inner {
             let readable = index.next().is_some_and(|i| !unreadable.contains(&i));
             if !readable {
                 self.meters.store_errors.one();
-                self.put(plan, Place::Later);
-                self.wake_at(&plan.channel, plan.lane.id, self.engine.now().latest.plus(UNREADABLE_PAUSE));
+                let epoch = plan.cursor.as_ref().map_or(0, |cursor| cursor.epoch);
+                if self.put(plan, Place::Later, epoch) {
+                    let at = self.engine.now().latest.plus(UNREADABLE_PAUSE);
+                    self.wake_at(&plan.channel, plan.lane.id, at);
+                }
             }
             readable
         });

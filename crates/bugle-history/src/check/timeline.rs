@@ -12,6 +12,9 @@ use super::names::{GroupNo, LaneNo, MessageNo, Names, QueueNo};
 use super::reader::{Live, Reader};
 use super::stored::Stored;
 
+/// A lease under which something was delivered, and the moment.
+type LastGiven = (Option<Uuid>, u64);
+
 /// See the module.
 pub(super) struct Timeline<'a> {
     terms: &'a Terms,
@@ -23,7 +26,7 @@ pub(super) struct Timeline<'a> {
     granted: HashMap<Uuid, (u64, u64)>,
     given: HashSet<(MessageNo, GroupNo)>,
     /// Moments of the last deliveries of a place to a group, by lease.
-    last_given: HashMap<(LaneNo, GroupNo, u64), Vec<(Option<Uuid>, u64)>>,
+    last_given: HashMap<(LaneNo, GroupNo, u64), Vec<LastGiven>>,
     /// Groups that commit by delivery, and had an answer lost: what was in it is gone, by their own wish.
     missed: HashSet<(QueueNo, GroupNo)>,
     /// End of what is stored for certain, by lane.
