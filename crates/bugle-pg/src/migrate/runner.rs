@@ -18,6 +18,7 @@ use super::{Change, Effect, MigrateError, Migration, presence};
 
 /// How often a migration is tried while others disturb it, and how long it waits in between at most.
 const ATTEMPTS: u32 = 60;
+const HASTY_ATTEMPTS: u32 = 7;
 const PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
@@ -104,20 +105,25 @@ impl<'a> Runner<'a> {
     pub(super) async fn run(&self) -> Result<usize, MigrateError> {
         let (mut count, mut attempt) = (0, 0);
         loop {
-            match self.next().await {
+            let (error, attempts) = match self.next().await {
                 Ok(None) => return Ok(count),
-                Ok(Some(applied)) => (count, attempt) = (count + applied, 0),
-                Err(Stop::Failed(error)) => return Err(error),
-                Err(Stop::Database(error)) if !gives_way(&error) => return Err(self.failed(error)),
-                Err(Stop::Database(error) | Stop::Raced(error)) => {
-                    attempt += 1;
-                    if attempt == ATTEMPTS {
-                        return Err(self.locked(error));
-                    }
-                    tracing::info!(%error, attempt, "a migration gives way; trying again");
-                    tokio::time::sleep((PAUSE * (1 << attempt.min(10))).min(LONGEST_PAUSE)).await;
+                Ok(Some(applied)) => {
+                    (count, attempt) = (count + applied, 0);
+                    continue;
                 }
+                Err(Stop::Failed(error)) => return Err(error),
+                Err(Stop::Raced(error)) => (error, HASTY_ATTEMPTS),
+                Err(Stop::Database(error)) => {
+                    let attempts = patience(&error);
+                    (error, attempts)
+                }
+            };
+            attempt += 1;
+            if attempt >= attempts {
+                return Err(self.locked(error));
             }
+            tracing::info!(%error, attempt, "a migration gives way; trying again");
+            tokio::time::sleep((PAUSE * (1 << attempt.min(10))).min(LONGEST_PAUSE)).await;
         }
     }
 
@@ -254,9 +260,14 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// Whether trying again may help: locks that were not to be had, deadlocks, lost connections.
-fn gives_way(error: &PgError) -> bool {
-    error.is_retryable() || error.code().is_some_and(|c| c.code() == LOCK_TIMEOUT)
+/// How often to try in the face of this: for minutes if somebody holds a lock, for a few seconds if the database cannot be
+/// reached, once if nothing will change.
+fn patience(error: &PgError) -> u32 {
+    match error.code().map(|code| code.code()) {
+        Some(LOCK_TIMEOUT) => ATTEMPTS,
+        _ if error.is_retryable() => HASTY_ATTEMPTS,
+        _ => 1,
+    }
 }
 
 /// `CREATE … IF NOT EXISTS` is not safe against itself: these are what the loser of such a race gets.
