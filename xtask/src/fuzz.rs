@@ -25,13 +25,14 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     })
 }
 
-fn minutes(arguments: &[String]) -> Result<u64> {
+/// How long, as the arguments say.
+pub(crate) fn minutes(arguments: &[String]) -> Result<u64> {
     match arguments {
         [] => Ok(DEFAULT_MINUTES),
         [flag, number] if flag == "--minutes" => {
             number.parse().with_context(|| format!("--minutes {number:?} is no number"))
         }
-        other => bail!("fuzz takes --minutes N, not {other:?}"),
+        other => bail!("only --minutes N is understood, not {other:?}"),
     }
 }
 

@@ -14,6 +14,7 @@ mod tidy;
 mod bench;
 mod duroxide_import;
 mod fuzz;
+mod models;
 mod python_client;
 mod rust_client;
 mod suites;
@@ -30,6 +31,8 @@ cargo xtask <command>
   bench duroxide  compare the duroxide providers; `-- --help` shows the options
   fuzz [--minutes N]
                   play new random cases against the model on every engine, for so long (10)
+  models [--minutes N]
+                  explore new orders of steps in the concurrency models, for so long (10)
   openapi         renew docs/openapi.json from the code
   tidy            check headers, sizes, words, paths and layers of the sources
   help            this text
@@ -56,6 +59,7 @@ fn dispatch() -> Result<ExitCode> {
             Ok(if tidy::run(&root)? { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
         "fuzz" => fuzz::run(&root, &rest),
+        "models" => models::run(&root, &rest),
         "openapi" if rest.is_empty() => suites::openapi(&root),
         "help" | "--help" | "-h" => {
             eprint!("{HELP}{}", suites::list());
