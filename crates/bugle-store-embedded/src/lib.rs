@@ -6,11 +6,13 @@
 //!
 //! Modules in reading order; each uses only those above it.
 
+mod backup;
 mod cache;
 mod catalog;
 mod checkpoint;
 mod codec;
 mod disk;
+mod doctor;
 mod evaluate;
 mod fingerprints;
 mod index;
@@ -40,6 +42,7 @@ use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 
 pub use disk::{Disk, DiskFile};
+pub use doctor::examine;
 pub use options::{EmbeddedOptions, OpenError};
 
 use disk::OsDisk;

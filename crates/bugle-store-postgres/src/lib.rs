@@ -36,5 +36,10 @@ mod tally;
 mod trace;
 mod uncount;
 
+mod doctor;
+#[cfg(test)]
+mod upgrade_tests;
+
+pub use doctor::examine;
 pub use options::{Extras, OpenError, PostgresOptions};
 pub use store::PostgresStore;

@@ -15,7 +15,7 @@ use crate::row::{get, unexpected};
 use crate::sql::Sql;
 use crate::survey::notify_channel;
 
-const MIGRATIONS: &[Migration] = &[
+pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { version: 1, name: "tables", sql: include_str!("../sql/migrations/0001_tables.sql") },
     Migration { version: 2, name: "survey", sql: include_str!("../sql/migrations/0002_survey.sql") },
     Migration { version: 3, name: "tallies", sql: include_str!("../sql/migrations/0003_tallies.sql") },
@@ -26,6 +26,11 @@ const MIGRATIONS: &[Migration] = &[
         sql: include_str!("../sql/migrations/0005_tally_versions.sql"),
     },
 ];
+
+/// The latest version of the schema that this program knows.
+pub(crate) fn known_version() -> i32 {
+    MIGRATIONS.last().map_or(0, |migration| migration.version)
+}
 
 /// Ask for the database's time when nothing was heard of it for so long.
 const CLOCK_STALE: Duration = Duration::from_secs(30);

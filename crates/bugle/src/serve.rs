@@ -123,7 +123,7 @@ fn greet(scheme: &str, address: SocketAddr) {
 }
 
 /// Write to standard output, whatever has become of it.
-fn say(text: &str) {
+pub(crate) fn say(text: &str) {
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
