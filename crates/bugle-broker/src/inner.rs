@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -59,6 +60,8 @@ pub(crate) struct Inner {
     pub(crate) draining: AtomicBool,
     pub(crate) board: Board,
     pub(crate) spooling: Spooling,
+    /// One backup at a time.
+    pub(crate) backups: Arc<Semaphore>,
     pub(crate) stop: CancellationToken,
     intakes: OnceLock<Intakes>,
     pub(crate) health: Mutex<StoreHealth>,
@@ -96,6 +99,7 @@ impl Inner {
         let inner = Arc::new(Self {
             board: Board::new(catalog.switches()),
             spooling: Spooling::new(spool),
+            backups: Arc::new(Semaphore::new(1)),
             catalog,
             lanes: Lanes::new(config.max_cached_lanes, config.segment_cache),
             channels: Channels::new(bell.clone()),

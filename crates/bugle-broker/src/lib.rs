@@ -21,6 +21,7 @@ mod waiting;
 
 mod ack;
 mod admin;
+mod backup;
 mod bell;
 mod board;
 mod clear;
@@ -69,6 +70,7 @@ pub use api::{
     Depth, Family, GroupState, GroupStats, LaggingPartition, MessageCounts, Overview, PartitionStats,
     QueueDetail, QueueFilter, QueueStats, RankedPartition, Spread, Throughput, Totals,
 };
+pub use backup::BackupPieces;
 pub use config::{BrokerConfig, EncryptionKey, FloorConfig};
 pub use meters::{
     ClaimReading, FloorReading, HistogramReading, PendingReading, QueueReading, Reading, SpoolReading,

@@ -9,6 +9,7 @@ use crate::api::{
     Acked, Cleared, Letter, LetterQuery, MessageList, MessageQuery, MessageView, NewTrace, Redrive, Redriven,
     Refused, Replay, Replayed, TraceView,
 };
+use crate::backup::BackupPieces;
 use crate::semantics::subscribe;
 
 /// Read an ISO 8601 time, with an offset or else in UTC; a date alone is its first moment. The error names `field`.
@@ -31,6 +32,11 @@ impl Broker {
     /// The switches as this server follows them.
     pub fn switches(&self) -> Switches {
         self.0.board.now()
+    }
+
+    /// Begin a backup of what this server keeps in files, or of its spool alone. It is given up when nobody takes it.
+    pub async fn backup(&self, spool_only: bool) -> Result<BackupPieces, Refused> {
+        self.0.backup(spool_only).await
     }
 
     /// How the spool of this server is.

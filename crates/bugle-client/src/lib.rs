@@ -9,7 +9,7 @@
 //! * [`Client::consume`] and [`Consumer`]: messages out, the usual way. [`Client::pop`], [`Ack`] and [`Client::settle`]: the
 //!   same by hand.
 //! * [`Client::transaction`]: acknowledgements and pushes, all or nothing.
-//! * [`Client::admin`]: queues, groups, dead letters.
+//! * [`Client::admin`]: queues, groups, dead letters. [`Client::backup`]: a copy of a server's files.
 //! * [`Error`]: what went wrong, and whether anything has happened.
 
 // Modules in reading order; each uses only those above it.
@@ -37,12 +37,15 @@ mod transact;
 
 mod admin;
 
+mod backup;
+
 pub use ack::{Ack, Acked};
 pub use admin::{
     Admin, Configured, Counts, DeadLetter, DeadLetterFilter, DeadLetters, Depth, Enforced, Group,
     GroupPartition, GroupQueue, Health, PartitionDepth, Queue, QueueDetail, QueueOptions, QueuePartition,
     Redrive, Redriven, Replayed, SeekTo,
 };
+pub use backup::Backup;
 pub use buffer::{Buffer, BufferError, BufferOptions, Refusal};
 pub use client::{Client, ClientBuilder};
 pub use consume::{Consumed, Consumer};

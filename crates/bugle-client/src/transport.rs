@@ -55,6 +55,11 @@ impl Call {
         Ok(Self { method: Method::POST, body: body.into(), ..Self::get(path) })
     }
 
+    /// Have something done that needs no words.
+    pub(crate) fn start(path: impl Into<String>) -> Self {
+        Self { method: Method::POST, ..Self::get(path) }
+    }
+
     #[cfg(test)]
     pub(crate) fn path(&self) -> &str {
         &self.path
@@ -170,6 +175,16 @@ impl Transport {
     }
 
     async fn exchange(&self, call: &Call, server: &Server) -> Result<Answer, Cause> {
+        let (headers, body) = self.open(call, server).await?;
+        let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        let date = header(DATE.as_str()).and_then(time::http_date);
+        let store_unavailable = header("bugle-store") == Some("unavailable");
+        let body = self.read(body, server).await?;
+        Ok(Answer { body, doubt: false, date, store_unavailable })
+    }
+
+    /// Send a request; an answer that is no error is handed over before its body was read.
+    pub(crate) async fn open(&self, call: &Call, server: &Server) -> Result<(HeaderMap, Incoming), Cause> {
         let request = self.request(call, server)?;
         let response = self.http.request(request).await.map_err(|error| {
             let (server, connect) = (server.name(), error.is_connect());
@@ -177,22 +192,17 @@ impl Transport {
             if connect { Cause::Connect { server, source } } else { Cause::Broken { server, source } }
         })?;
         let (parts, body) = response.into_parts();
-        let header = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok());
-        let date = header(DATE.as_str()).and_then(time::http_date);
-        let store_unavailable = header("bugle-store") == Some("unavailable");
-        let retry_after = header(RETRY_AFTER.as_str()).and_then(|text| text.parse().ok());
-        let body = self.read(body, server).await?;
         if parts.status.is_success() {
-            return Ok(Answer { body, doubt: false, date, store_unavailable });
+            return Ok((parts.headers, body));
         }
-        let (message, code) = complaint(&body);
-        let retry_after = retry_after.map(Duration::from_secs);
+        let pause = parts.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+        let (message, code) = complaint(&self.read(body, server).await?);
         Err(Cause::Status {
             server: server.name(),
             status: parts.status.as_u16(),
             message,
             code,
-            retry_after,
+            retry_after: pause.map(Duration::from_secs),
         })
     }
 

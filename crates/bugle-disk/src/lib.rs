@@ -7,6 +7,8 @@
 mod os;
 mod steps;
 
+mod lens;
+
 #[cfg(feature = "planted-bugs")]
 mod planted;
 #[cfg(feature = "simulated")]
@@ -16,6 +18,7 @@ use std::any::Any;
 use std::io;
 use std::sync::Arc;
 
+pub use lens::Lens;
 pub use os::OsDisk;
 #[cfg(feature = "planted-bugs")]
 pub use planted::PlantedDisk;

@@ -84,24 +84,25 @@ impl Disk for OsDisk {
     }
 }
 
+/// Read until nothing more fits, or the file ends.
+pub(crate) fn read_to_end_or_full(file: &File, into: &mut [u8], position: u64) -> io::Result<usize> {
+    let mut total = 0;
+    while total < into.len() {
+        match file.read_at(&mut into[total..], position + total as u64) {
+            Ok(0) => break,
+            Ok(read) => total += read,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(total)
+}
+
 struct OsFile(File);
 
 impl DiskFile for OsFile {
-    fn read_at(&self, mut into: &mut [u8], mut position: u64) -> io::Result<usize> {
-        let mut total = 0;
-        while !into.is_empty() {
-            match self.0.read_at(into, position) {
-                Ok(0) => break,
-                Ok(n) => {
-                    total += n;
-                    position += n as u64;
-                    into = &mut into[n..];
-                }
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(e),
-            }
-        }
-        Ok(total)
+    fn read_at(&self, into: &mut [u8], position: u64) -> io::Result<usize> {
+        read_to_end_or_full(&self.0, into, position)
     }
 
     fn write_at(&self, bytes: &[u8], position: u64) -> io::Result<()> {

@@ -7,6 +7,7 @@
 
 mod accept;
 mod app;
+mod archive;
 mod body;
 mod convert;
 mod edge;
@@ -51,8 +52,8 @@ use bugle_broker::Broker;
 
 use app::App;
 use routes::{
-    ack, analytics, dlq, fallback, groups, health, lease, messages, metrics, pop, push, queue, status,
-    system, traces, transaction,
+    ack, analytics, backup, dlq, fallback, groups, health, lease, messages, metrics, pop, push, queue,
+    status, system, traces, transaction,
 };
 use routes::{group_list, queue_status, resources};
 use table::Table;
@@ -81,6 +82,7 @@ fn routes() -> Table {
         .route("/api/v1/system/shared-state", get(metrics::shared_state))
         .route("/api/v1/system/maintenance", get(system::maintenance).post(system::switch_pushes))
         .route("/api/v1/system/maintenance/pop", get(system::pop_maintenance).post(system::switch_pops))
+        .route("/api/v1/system/backup", post(backup::backup))
         .route("/internal/api/notify", post(system::notify))
         .route("/internal/api/shared-state/stats", get(metrics::shared_state))
         .route("/internal/api/inter-instance/stats", get(system::inter_instance))

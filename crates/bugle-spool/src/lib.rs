@@ -6,11 +6,14 @@
 //!
 //! Modules in reading order; each uses only those above it.
 
+mod backup;
 mod book;
 mod format;
 mod recovery;
 mod shelf;
 mod writer;
+
+mod doctor;
 
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
@@ -20,10 +23,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bugle_disk::{Disk, OsDisk};
-use bugle_store::{Spool, SpoolAnswer, SpoolBatch, SpoolError, SpoolState, Spooled};
+use bugle_store::{
+    BackupAnswer, BackupError, NoFiles, Spool, SpoolAnswer, SpoolBatch, SpoolError, SpoolState, Spooled,
+};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
+pub use doctor::examine;
 pub use recovery::OpenError;
 
 use book::Book;
@@ -175,6 +181,16 @@ impl Spool for FileSpool {
 
     fn holds(&self, lane: u64) -> bool {
         self.shared.book.lock().counts.holds(lane)
+    }
+
+    fn backup(&self) -> BackupAnswer<'_> {
+        Box::pin(async move {
+            let copy = self.with_shelf(|_, shelf| Ok(backup::Copy::of(shelf))).await;
+            match copy.map_err(|e| BackupError::Failed(e.to_string()))? {
+                Some(copy) => Ok(Box::new(copy) as _),
+                None => Ok(Box::new(NoFiles) as _),
+            }
+        })
     }
 
     fn state(&self) -> SpoolState {

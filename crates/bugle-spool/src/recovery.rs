@@ -16,7 +16,7 @@ use crate::format::{
 };
 use crate::shelf::{Kept, Shelf};
 
-const LOCK: &str = "LOCK";
+pub(crate) const LOCK: &str = "LOCK";
 pub(crate) const POSITION: &str = "POSITION";
 
 /// Why a directory cannot be used.
@@ -68,7 +68,10 @@ pub(crate) fn open(disk: &dyn Disk) -> Result<(Shelf, Counts), OpenError> {
         (generation, position) = opening.position(&*file)?;
         position_file = Some(file);
     }
-    opening.drop_unfinished(&mut ids)?;
+    if let Some(last) = opening.unfinished(&ids)? {
+        ids.pop();
+        disk.remove(&file_name(last)).map_err(failed)?;
+    }
     let end = opening.walk(&ids, position)?;
     let next_file = ids.last().copied().unwrap_or(0).max(position.file) + 1;
     let Opening { counts, files, .. } = opening;
@@ -91,6 +94,37 @@ pub(crate) fn open(disk: &dyn Disk) -> Result<(Shelf, Counts), OpenError> {
     };
     shelf.settle(disk).map_err(failed)?;
     Ok((shelf, counts))
+}
+
+/// What a look found.
+pub(crate) struct Seen {
+    pub(crate) counts: Counts,
+    /// Groups that are not done with.
+    pub(crate) groups: u64,
+    pub(crate) files: usize,
+}
+
+/// Find what is in a directory as opening it would, and change nothing.
+pub(crate) fn look(disk: &dyn Disk) -> Result<Seen, OpenError> {
+    let failed = |e| OpenError::Io(disk.describe(), e);
+    let mut opening = Opening { disk, counts: Counts::default(), files: BTreeMap::new() };
+    let names = disk.list().map_err(failed)?;
+    let mut ids: Vec<u64> = names.iter().filter_map(|name| id_in(name)).collect();
+    ids.sort_unstable();
+    let mut position = Place::default();
+    if names.iter().any(|name| name == POSITION) {
+        position = opening.position(&*disk.open(POSITION).map_err(failed)?)?.1;
+    }
+    if opening.unfinished(&ids)?.is_some() {
+        ids.pop();
+    }
+    let end = opening.walk(&ids, position)?;
+    let first = if position.seq > 0 { position.seq } else { first_seq(&opening.files).unwrap_or(end.seq) };
+    Ok(Seen { groups: end.seq - first, counts: opening.counts, files: ids.len() })
+}
+
+fn first_seq(files: &BTreeMap<u64, Kept>) -> Option<u64> {
+    files.first_key_value().map(|(_, kept)| kept.header.first)
 }
 
 impl Opening<'_> {
@@ -120,15 +154,12 @@ impl Opening<'_> {
         }
     }
 
-    /// A file whose making was interrupted has no group yet.
-    fn drop_unfinished(&self, ids: &mut Vec<u64>) -> Result<(), OpenError> {
-        let Some(last) = ids.last().copied() else { return Ok(()) };
+    /// The last file, if its making was interrupted: it has no group yet.
+    fn unfinished(&self, ids: &[u64]) -> Result<Option<u64>, OpenError> {
+        let Some(last) = ids.last().copied() else { return Ok(None) };
         let file = self.disk.open(&file_name(last)).map_err(|e| self.failed(e))?;
-        if file.size().map_err(|e| self.failed(e))? > HEADER || self.header(&*file, last)?.is_some() {
-            return Ok(());
-        }
-        ids.pop();
-        self.disk.remove(&file_name(last)).map_err(|e| self.failed(e))
+        let begun = file.size().map_err(|e| self.failed(e))? > HEADER;
+        Ok((!begun && self.header(&*file, last)?.is_none()).then_some(last))
     }
 
     fn header(&self, file: &dyn DiskFile, id: u64) -> Result<Option<Header>, OpenError> {

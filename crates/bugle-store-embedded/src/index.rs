@@ -87,8 +87,8 @@ impl MemFile {
         out
     }
 
-    /// Write the sealed form.
-    pub(crate) fn seal(&self, disk: &dyn Disk) -> io::Result<Sealed> {
+    /// The sealed form: what goes into the two index files, by name.
+    pub(crate) fn tables(&self) -> [(String, Vec<u8>); 2] {
         let (id, salt) = (self.file.id, self.file.salt);
         let mut entries = Vec::with_capacity(self.segments.len() * SEGMENTS.entry_len);
         let mut uids: Vec<u64> = Vec::new();
@@ -103,8 +103,17 @@ impl MemFile {
             entries.put_u32_le(entry.len);
             entries.put_u32_le(entry.position);
         }
-        write_whole(disk, &prints_name(id), &self.prints.to_table(id, salt))?;
-        write_whole(disk, &index_name(id), &table::build(SEGMENTS, id, salt, &entries, &uids))?;
+        [
+            (prints_name(id), self.prints.to_table(id, salt)),
+            (index_name(id), table::build(SEGMENTS, id, salt, &entries, &uids)),
+        ]
+    }
+
+    /// Write the sealed form.
+    pub(crate) fn seal(&self, disk: &dyn Disk) -> io::Result<Sealed> {
+        for (name, bytes) in self.tables() {
+            write_whole(disk, &name, &bytes)?;
+        }
         Sealed::open(disk, self.file.clone())?.ok_or_else(|| {
             io::Error::new(io::ErrorKind::InvalidData, "an index just written does not read back")
         })

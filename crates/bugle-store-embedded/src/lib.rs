@@ -6,10 +6,12 @@
 //!
 //! Modules in reading order; each uses only those above it.
 
+mod backup;
 mod cache;
 mod catalog;
 mod checkpoint;
 mod codec;
+mod doctor;
 mod evaluate;
 mod fingerprints;
 mod index;
@@ -43,6 +45,7 @@ use bugle_store::Unavailable;
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 
+pub use doctor::examine;
 pub use options::{EmbeddedOptions, OpenError};
 pub use recode::{RecodeError, recode, recode_on};
 

@@ -45,8 +45,13 @@ fn seal_all(shared: &Shared) -> io::Result<()> {
     }
 }
 
-/// Give back the files that hold nothing alive. Only below the checkpoint: above it, replay needs them.
+/// Give back the files that hold nothing alive. Only below the checkpoint: above it, replay needs them. While a backup is
+/// taken nothing is given back; the next checkpoint finds it.
 fn reclaim(shared: &Shared, start: ReplayStart) -> io::Result<()> {
+    let pinned = shared.pinned.lock();
+    if *pinned {
+        return Ok(());
+    }
     let sealed = shared.core.read().index.older.sealed.clone();
     let mut empty = Vec::new();
     for file in sealed.iter().filter(|sealed| sealed.file.id < start.file && readable(sealed)) {

@@ -23,7 +23,7 @@ use crate::scan::Scan;
 use crate::shared::{Core, ReplayStart, Shared};
 use crate::state::State;
 
-const FORMAT: &str = "FORMAT";
+pub(crate) const FORMAT: &str = "FORMAT";
 pub(crate) const LOCK: &str = "LOCK";
 const FORMAT_NAME: &str = "bugle-embedded";
 /// Size of the file begun when opening, at most: opening is quick, and many restarts do not fill the disk.
@@ -114,17 +114,28 @@ pub(crate) fn list(disk: &dyn Disk) -> io::Result<Listing> {
     })
 }
 
-/// Read the format, or write it into an empty directory.
+/// Check the format, or write it into an empty directory.
 fn check_format(disk: &dyn Disk, listing: &Listing) -> Result<(), OpenError> {
+    if parse_format(disk)?.is_some() {
+        return Ok(());
+    }
+    if !listing.logs.is_empty() || !listing.checkpoints.is_empty() {
+        return Err(OpenError::damaged(FORMAT, 0, "missing beside log files"));
+    }
+    write_whole(disk, FORMAT, format_text().as_bytes())?;
+    Ok(())
+}
+
+/// What `FORMAT` contains.
+pub(crate) fn format_text() -> String {
+    format!("{FORMAT_NAME} {FORMAT_VERSION}\n")
+}
+
+/// The format of a directory, if it has one. A newer one is refused.
+pub(crate) fn parse_format(disk: &dyn Disk) -> Result<Option<u32>, OpenError> {
     let file = match disk.open(FORMAT) {
         Ok(file) => file,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            if !listing.logs.is_empty() || !listing.checkpoints.is_empty() {
-                return Err(OpenError::damaged(FORMAT, 0, "missing beside log files"));
-            }
-            write_whole(disk, FORMAT, format!("{FORMAT_NAME} {FORMAT_VERSION}\n").as_bytes())?;
-            return Ok(());
-        }
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(e.into()),
     };
     let mut bytes = [0; 64];
@@ -132,7 +143,7 @@ fn check_format(disk: &dyn Disk, listing: &Listing) -> Result<(), OpenError> {
     let text = std::str::from_utf8(&bytes[..read]).unwrap_or_default();
     let version = text.strip_prefix(FORMAT_NAME).and_then(|rest| rest.trim().parse::<u32>().ok());
     match version {
-        Some(FORMAT_VERSION) => Ok(()),
+        Some(FORMAT_VERSION) => Ok(version),
         Some(found) if found > FORMAT_VERSION => {
             Err(OpenError::NewerFormat { found, supported: FORMAT_VERSION })
         }

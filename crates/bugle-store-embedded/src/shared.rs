@@ -46,6 +46,8 @@ pub(crate) struct Shared {
     /// A checkpoint that was asked for.
     pub(crate) wanted: Mutex<Option<ReplayStart>>,
     pub(crate) evacuation: Mutex<Option<Evacuation>>,
+    /// A backup is being taken: log files must not be given back. Held while some are.
+    pub(crate) pinned: Mutex<bool>,
     /// The threads beside the writer are to end.
     pub(crate) stopping: AtomicBool,
     /// Signalled when a file was sealed.
@@ -74,6 +76,7 @@ impl Shared {
             next_file: AtomicU64::new(next_file),
             wanted: Mutex::default(),
             evacuation: Mutex::default(),
+            pinned: Mutex::default(),
             stopping: AtomicBool::new(false),
             sealed: Condvar::new(),
             poison: OnceLock::new(),

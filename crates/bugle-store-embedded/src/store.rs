@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 
 use bugle_store::{
-    Aged, AgedLane, Answer, Append, AppendError, Appended, Commit, CommitError, Committed, Engine, Find,
-    Found, LaneCursor, LaneId, Load, Now, Offset, Position, Probe, Probed, Read, Segments, Store, Survey,
-    Surveyed, Swap, SwapError, Swapped, Trim, Unavailable, WrittenLane,
+    Aged, AgedLane, Answer, Append, AppendError, Appended, BackupAnswer, BackupError, Commit, CommitError,
+    Committed, Engine, Find, Found, LaneCursor, LaneId, Load, Now, Offset, Position, Probe, Probed, Read,
+    Segments, Store, Survey, Surveyed, Swap, SwapError, Swapped, Trim, Unavailable, WrittenLane,
 };
 use tokio::sync::oneshot;
 
 use crate::EmbeddedStore;
+use crate::backup;
 use crate::read;
 use crate::shared::Shared;
 use crate::state::{LaneState, State};
@@ -168,6 +169,16 @@ impl EmbeddedStore {
 }
 
 impl Engine for EmbeddedStore {
+    fn backup(&self) -> BackupAnswer<'_> {
+        let shared = self.shared.clone();
+        Box::pin(async move {
+            // It may wait for files being given back, and opens many.
+            let begun = tokio::task::spawn_blocking(move || backup::begin(&shared)).await;
+            let begun = begun.map_err(|e| BackupError::Failed(e.to_string()))?;
+            begun.map(|copy| Box::new(copy) as _)
+        })
+    }
+
     fn close(&self) -> Answer<'_, ()> {
         Box::pin(async move {
             let (reply, answer) = oneshot::channel();

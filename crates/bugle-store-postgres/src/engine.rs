@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use bugle_store::{
-    Aged, AgedLane, Answer, Append, AppendError, Appended, Catalog, Commit, CommitError, Committed,
-    Connections, DeadLetter, DeadLetterFilter, Engine, Expire, Find, Found, Group, GroupRecord, Lane,
-    LaneCursor, LaneError, Load, NewLane, Now, Offset, Page, Position, Probe, Probed, PutQueue, PutSwitches,
-    Queue, QueueId, QueueTally, Read, Segments, Snapshot, Store, Survey, Surveyed, Swap, SwapError, Swapped,
-    Switches, Timestamp, Trace, TraceFilter, TraceName, Trim, Unavailable,
+    Aged, AgedLane, Answer, Append, AppendError, Appended, BackupAnswer, BackupError, Catalog, Commit,
+    CommitError, Committed, Connections, DeadLetter, DeadLetterFilter, Engine, Expire, Find, Found, Group,
+    GroupRecord, Lane, LaneCursor, LaneError, Load, NewLane, Now, Offset, Page, Position, Probe, Probed,
+    PutQueue, PutSwitches, Queue, QueueId, QueueTally, Read, Segments, Snapshot, Store, Survey, Surveyed,
+    Swap, SwapError, Swapped, Switches, Timestamp, Trace, TraceFilter, TraceName, Trim, Unavailable,
 };
 use uuid::Uuid;
 
@@ -160,6 +160,12 @@ impl Engine for PostgresStore {
 
     fn internals(&self) -> Answer<'_, Vec<(String, String)>> {
         Box::pin(self.internals_now())
+    }
+
+    fn backup(&self) -> BackupAnswer<'_> {
+        const ELSEWHERE: &str = "messages are kept in PostgreSQL: back them up with pg_dump or pg_basebackup, see docs/backup.md \
+                                 (spool=only copies what this server holds in its spool)";
+        Box::pin(async { Err(BackupError::Elsewhere(ELSEWHERE)) })
     }
 
     fn close(&self) -> Answer<'_, ()> {

@@ -38,6 +38,11 @@ mod tally;
 mod trace;
 mod uncount;
 
+mod doctor;
+#[cfg(test)]
+mod upgrade_tests;
+
+pub use doctor::examine;
 pub use migrations::{Pending, Upgrade};
 pub use options::{Extras, OpenError, PostgresOptions};
 pub use recode::RecodeError;

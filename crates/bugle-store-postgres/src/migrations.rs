@@ -16,7 +16,7 @@ macro_rules! whole {
 }
 
 /// Never changed once released; CONTRIBUTING.md says how to add one.
-const MIGRATIONS: &[Migration] = &[
+pub(crate) const MIGRATIONS: &[Migration] = &[
     whole!(1, "tables", Breaking, "migrations/0001_tables.sql"),
     whole!(2, "survey", Breaking, "migrations/0002_survey.sql"),
     whole!(3, "tallies", Breaking, "migrations/0003_tallies.sql"),
@@ -31,6 +31,11 @@ pub(crate) fn migrations() -> Vec<Migration> {
     #[cfg(feature = "planted-migrations")]
     all.extend(planted::chosen());
     all
+}
+
+/// The latest version of the schema that this program knows.
+pub(crate) fn known_version() -> i32 {
+    migrations().last().map_or(0, |migration| migration.version)
 }
 
 /// Migrations of a version that does not exist, for tests: see the feature.

@@ -9,9 +9,11 @@
 //!
 //! Modules in reading order; each uses only those above it.
 
+mod backup;
 mod catalog;
 mod change;
 mod cursor;
+mod examination;
 mod lane;
 mod memory;
 mod message;
@@ -33,6 +35,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+pub use backup::{Backup, BackupAnswer, BackupError, BackupPiece, NoFiles};
 pub use catalog::{
     DeadLetterFilter, Expire, GroupRecord, LaneError, NewLane, Page, PutQueue, PutSwitches, Queue, Snapshot,
     Start, Switches, Trace, TraceFilter, TraceName,
@@ -42,6 +45,7 @@ pub use change::{
     Swapped,
 };
 pub use cursor::{Cursor, Lease};
+pub use examination::{Examination, Finding, Severity, cursor_fault, first_gap};
 pub use lane::{
     Aged, AgedLane, Find, Found, Lane, LaneCursor, Load, Position, Probe, Probed, Read, Segments, Trim,
 };
@@ -219,6 +223,11 @@ pub trait Engine: Store + Catalog {
     /// has none.
     fn internals(&self) -> Answer<'_, Vec<(String, String)>> {
         Box::pin(async { Ok(Vec::new()) })
+    }
+
+    /// Begin a copy of its files, with everything that was answered before.
+    fn backup(&self) -> BackupAnswer<'_> {
+        Box::pin(async { Err(BackupError::Elsewhere("this store has no files to copy")) })
     }
 
     /// Finish what was begun and release files and connections.

@@ -8,6 +8,8 @@ use std::pin::Pin;
 
 use bytes::Bytes;
 
+use crate::backup::{BackupAnswer, NoFiles};
+
 /// A record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spooled {
@@ -77,4 +79,9 @@ pub trait Spool: Send + Sync {
 
     /// How it is.
     fn state(&self) -> SpoolState;
+
+    /// Begin a copy of its files, with everything that was answered before and is not done with.
+    fn backup(&self) -> BackupAnswer<'_> {
+        Box::pin(async { Ok(Box::new(NoFiles) as _) })
+    }
 }

@@ -12,10 +12,16 @@ mod reload;
 mod serve;
 mod settings;
 
+mod doctor;
+
+mod backup;
+
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use backup::BackupArgs;
+use doctor::DoctorArgs;
 use migrate::MigrateArgs;
 use rekey::RekeyArgs;
 use settings::ServeArgs;
@@ -56,21 +62,35 @@ enum Command {
     /// a flag). PostgreSQL: while servers work, which have the same keys. Embedded: while the server is stopped. May be
     /// interrupted and begun again.
     Rekey(Box<RekeyArgs>),
+    /// Take a backup of a running server's files
+    ///
+    /// The server goes on serving. The backup holds everything that was answered before it began, as of one moment, and is a data
+    /// directory that opens by itself; it is looked over (see doctor) before it gets its name. To restore, stop the server and
+    /// put it in the place of the data directory. Messages kept in PostgreSQL are backed up by PostgreSQL's own means.
+    Backup(BackupArgs),
+    /// Look over a data directory or a schema, and change nothing
+    ///
+    /// Reads everything: checksums, the order of records, offsets, cursors, indexes, the spool; on PostgreSQL the schema, settings
+    /// that weaken durability, lanes and cursors, long transactions, LISTEN. A data directory must not be in use. Exit status:
+    /// 0 = nothing is wrong, 1 = something is damaged, 2 = it cannot be told.
+    Doctor(DoctorArgs),
 }
 
 fn main() -> ExitCode {
     allocator::tune();
-    let outcome = match Cli::parse().command {
-        Command::Serve(args) => serve::run(*args),
-        Command::Migrate(args) => migrate::run(*args),
-        Command::Rekey(args) => rekey::run(*args),
+    let command = Cli::parse().command;
+    // Where the doctor's own word for "it cannot be told" would be, an error is just that.
+    let failed = if matches!(command, Command::Doctor(_)) { ExitCode::from(2) } else { ExitCode::FAILURE };
+    let done = match command {
+        Command::Serve(args) => serve::run(*args).map(|()| ExitCode::SUCCESS),
+        Command::Migrate(args) => migrate::run(*args).map(|()| ExitCode::SUCCESS),
+        Command::Rekey(args) => rekey::run(*args).map(|()| ExitCode::SUCCESS),
+        Command::Backup(args) => backup::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
     };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            tracing::debug!(?error, "giving up");
-            serve::complain(&format!("{error:#}"));
-            ExitCode::FAILURE
-        }
-    }
+    done.unwrap_or_else(|error| {
+        tracing::debug!(?error, "giving up");
+        serve::complain(&format!("{error:#}"));
+        failed
+    })
 }

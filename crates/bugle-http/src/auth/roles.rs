@@ -135,6 +135,9 @@ fn administration(method: &Method, path: &str) -> Option<&'static str> {
     if under(path, "/api/v1/system/maintenance") {
         return Some("maintenance");
     }
+    if path == "/api/v1/system/backup" {
+        return Some("backup");
+    }
     for (prefix, action) in [
         ("/api/v1/system", "system"),
         ("/api/v1/internal", "internal"),
@@ -248,6 +251,7 @@ mod tests {
         ("GET", "/api/v1/system/maintenance", Level::Admin, ""),
         ("POST", "/api/v1/system/maintenance", Level::Admin, "maintenance"),
         ("POST", "/api/v1/system/maintenance/pop", Level::Admin, "maintenance"),
+        ("POST", "/api/v1/system/backup", Level::Admin, "backup"),
         ("PUT", "/api/v1/system/else", Level::Admin, "system"),
         ("POST", "/internal/api/notify", Level::Admin, "internal"),
         ("GET", "/api/v1/migration/status", Level::Admin, ""),

@@ -6,10 +6,13 @@ use bugle_wire::{
 use serde_json::json;
 
 use super::SERVER;
+use super::answer;
 use super::api::Api;
+use super::parameter::word;
 
 pub(super) fn describe(api: &mut Api) {
     maintenance(api);
+    backup(api);
     between(api);
 }
 
@@ -47,6 +50,28 @@ fn maintenance(api: &mut Api) {
             "How it is switched now.",
             &["popMaintenanceMode", "message"],
         )
+        .stored();
+}
+
+fn backup(api: &mut Api) {
+    api.post("/api/v1/system/backup", "backup")
+        .says(SERVER, "Take a backup of what the server keeps in files")
+        .about(
+            "A tar archive of a data directory that opens by itself: everything that was answered before the request, \
+             as of one moment, with the spool. The server goes on serving. An answer that breaks off is of no use: `FORMAT` comes \
+             last. Where messages are kept in PostgreSQL, `spool=only` copies the spool of the server that answers.",
+        )
+        .takes(word("spool", &["only"], "Copy the spool and nothing else."))
+        .answers_with(
+            200,
+            answer::content(
+                "The archive.",
+                &[("application/x-tar", json!({ "type": "string", "format": "binary" }))],
+                &[],
+            ),
+        )
+        .refuses(409, "Messages are not kept in files of this server.")
+        .bounded()
         .stored();
 }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod ack;
 pub(crate) mod analytics;
+pub(crate) mod backup;
 pub(crate) mod dlq;
 pub(crate) mod fallback;
 pub(crate) mod group_list;

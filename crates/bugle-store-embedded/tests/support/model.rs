@@ -34,6 +34,12 @@ impl Pair {
         Self { picture: Picture::default(), maybe: None, places: Vec::new(), clock: 1_700_000_000_000_000 }
     }
 
+    /// The same places, with another picture: a store that has parted from this one.
+    #[allow(dead_code, reason = "not every test binary copies stores")]
+    pub(crate) fn as_of(&self, picture: Picture) -> Self {
+        Self { picture, maybe: None, places: self.places.clone(), clock: self.clock }
+    }
+
     fn now(&mut self) -> Timestamp {
         self.clock += 1000;
         Timestamp(self.clock)

@@ -7,6 +7,8 @@ mod common;
 #[cfg(test)]
 mod auth;
 #[cfg(test)]
+mod backup;
+#[cfg(test)]
 mod bad_input;
 #[cfg(test)]
 mod basics;
@@ -35,9 +37,13 @@ mod dead_letters;
 #[cfg(test)]
 mod delays;
 #[cfg(test)]
+mod doctor;
+#[cfg(test)]
 mod encryption;
 #[cfg(test)]
 mod fairness;
+#[cfg(test)]
+mod golden;
 #[cfg(test)]
 mod groups;
 #[cfg(test)]

@@ -20,18 +20,34 @@ pub(crate) struct OwnPostgres {
 
 impl OwnPostgres {
     pub(crate) async fn start() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        if is_root() {
-            let owned = Command::new("chown").arg("postgres:postgres").arg(dir.path()).status();
-            assert!(owned.unwrap().success());
-        }
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let mut this = Self { dir, port, process: None };
+        let dir = place();
+        let mut this = Self { dir, port: free_port(), process: None };
         let mut initdb = this.command("initdb");
         initdb.args(["-U", "postgres", "--auth=trust", "-N", "--locale=C", "-E", "UTF8"]);
         assert!(initdb.status().unwrap().success());
         this.begin().await;
         this
+    }
+
+    /// A copy of a running one, made by the database's own program while it is used, and started.
+    pub(crate) async fn copy(&self) -> Self {
+        let mut this = Self { dir: place(), port: free_port(), process: None };
+        let mut copying = this.command("pg_basebackup");
+        let port = self.port.to_string();
+        copying.args(["-h", "127.0.0.1", "-p", &port, "-U", "postgres", "-X", "stream", "-c", "fast"]);
+        let copied = tokio::task::spawn_blocking(move || copying.status().unwrap()).await.unwrap();
+        assert!(copied.success());
+        this.begin().await;
+        this
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// One of the database's own programs.
+    pub(crate) fn program(name: &str) -> PathBuf {
+        binaries().join(name)
     }
 
     pub(crate) fn address(&self) -> String {
@@ -83,6 +99,20 @@ impl Drop for OwnPostgres {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+/// A directory that the server may use.
+fn place() -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    if is_root() {
+        let owned = Command::new("chown").arg("postgres:postgres").arg(dir.path()).status();
+        assert!(owned.unwrap().success());
+    }
+    dir
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 fn is_root() -> bool {

@@ -50,6 +50,24 @@ impl On {
         Self { dir: tempfile::tempdir().unwrap(), flags, embedded: false, schema }
     }
 
+    /// On a data directory that is there already.
+    pub(crate) fn on_directory(data: &Path) -> Self {
+        let flags = vec!["--store=embedded".into(), format!("--data-dir={}", data.display())];
+        Self { dir: tempfile::tempdir().unwrap(), flags, embedded: true, schema: String::new() }
+    }
+
+    /// On a schema that is there already.
+    pub(crate) fn on_schema(address: &str, schema: &str) -> Self {
+        let flags = vec![format!("--store={address}"), format!("--pg-schema={schema}")];
+        let schema = schema.to_owned();
+        Self { dir: tempfile::tempdir().unwrap(), flags, embedded: false, schema }
+    }
+
+    /// The flags that say where the data are.
+    pub(crate) fn place(&self) -> &[String] {
+        &self.flags
+    }
+
     /// Where the tables are, on a database.
     pub(crate) fn schema(&self) -> &str {
         &self.schema
