@@ -10,10 +10,10 @@ use std::sync::Arc;
 use bugle_store::{Backup, BackupPiece};
 use bytes::Bytes;
 
-use bugle_disk::DiskFile;
 use crate::format::{SECOND_SLOT, SLOT, file_name, slot};
 use crate::recovery::POSITION;
 use crate::shelf::{Kept, Shelf};
+use bugle_disk::DiskFile;
 
 /// Bytes of a piece.
 const PIECE: u64 = 256 << 10;

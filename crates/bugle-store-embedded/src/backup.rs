@@ -14,12 +14,12 @@ use std::sync::Arc;
 use bugle_store::{Backup, BackupError, BackupPiece};
 use bytes::Bytes;
 
-use bugle_disk::{Disk, DiskFile, read_exact};
 use crate::log::{LogFile, checkpoint_name, index_name, log_name, number_in, prints_name};
 use crate::record::{PAGE, RECORD_HEADER, RecordHeader};
 use crate::recovery::{FORMAT, format_text};
 use crate::scan::Scan;
 use crate::shared::Shared;
+use bugle_disk::{Disk, DiskFile, read_exact};
 
 /// Bytes of a piece, about.
 const PIECE: usize = 256 << 10;

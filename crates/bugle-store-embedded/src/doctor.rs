@@ -4,29 +4,27 @@
 //! then must agree: the numbers of records, the offsets of every lane, cursors and their lanes, rows and their copies, indexes
 //! and the log files they are of.
 
-mod lens;
 mod walk;
 
 use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
+use bugle_disk::{Disk, Lens};
 use bugle_store::{Examination, cursor_fault, first_gap};
 
 use crate::checkpoint;
-use bugle_disk::Disk;
 use crate::log::{FORMAT_VERSION, number_in};
 use crate::options::OpenError;
 use crate::record::{DEAD_UID, TRACE_UID};
 use crate::recovery::{FORMAT, LOCK, parse_format};
 use crate::state::State;
 
-use lens::Lens;
 use walk::Walk;
 
 /// Look a data directory over. Changes nothing; refuses to guess while a server uses it.
 pub fn examine(dir: &Path) -> Examination {
-    let disk = Lens { dir: dir.to_owned() };
+    let disk = Lens::new(dir);
     let mut found = Examination::default();
     found.fact("data directory", disk.describe());
     if let Err(error) = look(&disk, &mut found) {

@@ -10,7 +10,8 @@ use std::path::Path;
 use bugle_store::{Backup, BackupError, BackupPiece, Engine, Store};
 use bugle_store_embedded::{EmbeddedOptions, EmbeddedStore, OpenError, examine};
 use fastrand::Rng;
-use support::model::{Pair, try_look};
+use support::model::Pair;
+use support::picture::try_look;
 
 fn options(dir: &Path, background: bool) -> EmbeddedOptions {
     EmbeddedOptions {

@@ -10,9 +10,9 @@ use bugle_pg::{Begin, Config, Conn, Listener, PgError, Pool, PoolOptions, Row, S
 use bugle_store::Examination;
 use uuid::Uuid;
 
+use crate::migrations::known_version;
 use crate::options::{OpenError, PostgresOptions};
 use crate::row::get;
-use crate::migrations::known_version;
 
 use lanes::lanes;
 use tables::{durability, missing_objects};

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use bugle_store::{Examination, Offset};
 
-use bugle_disk::Disk;
 use crate::index::MemFile;
 use crate::log::{LogFile, log_name};
 use crate::options::OpenError;
 use crate::record::{RECORD_HEADER, RecordHeader};
 use crate::scan::Scan;
 use crate::state::State;
+use bugle_disk::Disk;
 
 /// See the module.
 pub(super) struct Walk<'a> {
