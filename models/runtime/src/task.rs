@@ -34,6 +34,23 @@ where
     JoinHandle { output, task: handle.abort_handle() }
 }
 
+/// Work that would hold up other tasks; here a task like all others.
+pub fn spawn_blocking<F, T>(work: F) -> JoinHandle<T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    spawn(async move { work() })
+}
+
+impl fmt::Display for JoinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the task was aborted")
+    }
+}
+
+impl std::error::Error for JoinError {}
+
 impl<T> JoinHandle<T> {
     /// End the task where it waits.
     pub fn abort(&self) {
