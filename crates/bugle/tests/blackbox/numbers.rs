@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::common::{Client, PATIENCE, Server, command, ids};
+use crate::waking::NO_FLOOR;
 
 /// All series of a page by name and labels.
 type Series = BTreeMap<String, f64>;
@@ -211,7 +212,7 @@ on_every_engine! {
     }
 
     async fn waiting_pops_are_counted_by_what_becomes_of_them(on: On) {
-        let server = on.start().await;
+        let server = on.start_with(&NO_FLOOR).await;
         let before = numbers(&server).await;
         // The group and the queue are known from here on, so that nothing but the waiting is counted below.
         server.push_ids("q", "p", &["first"]).await;
@@ -285,7 +286,7 @@ on_every_engine! {
     }
 
     async fn the_shared_state_and_health_tell_of_waiters_and_carriers(on: On) {
-        let server = on.start().await;
+        let server = on.start_with(&NO_FLOOR).await;
         let waiter = waiting_pop(&server, "/queue/q?wait=true&timeout=60000&autoAck=true");
         until(&server, "parked", |s| number(s, "bugle_waiters_parked") == 1.0).await;
         let state = server.get("/api/v1/system/shared-state").await.expect(200);
