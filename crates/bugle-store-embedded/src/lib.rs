@@ -15,6 +15,8 @@ mod disk;
 mod doctor;
 mod evaluate;
 mod fingerprints;
+#[cfg(test)]
+mod golden_tests;
 mod index;
 mod log;
 mod maintenance;
