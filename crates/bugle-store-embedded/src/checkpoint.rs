@@ -253,3 +253,22 @@ fn parse_footer(bytes: &[u8; FOOTER]) -> Result<Option<(Loaded, u32)>, Malformed
     let usable = known && whole && version == VERSION && start.seq > 0;
     Ok(usable.then_some((Loaded { start, end_seq }, chunks)))
 }
+
+/// Kinds of changes in a checkpoint.
+#[cfg(test)]
+pub(crate) fn kinds(disk: &dyn Disk, name: &str) -> Vec<u8> {
+    let file = disk.open(name).unwrap();
+    let mut bytes = vec![0; file.len().unwrap() as usize];
+    read_exact(&*file, &mut bytes, 0).unwrap();
+    let (mut at, mut kinds) = (HEAD, Vec::new());
+    while at < bytes.len() - FOOTER {
+        let len = u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
+        let mut fields = Fields(&bytes[at + 8..at + 8 + len]);
+        while !fields.0.is_empty() {
+            kinds.push(fields.0[0]);
+            Op::decode(&mut fields).unwrap();
+        }
+        at += 8 + len;
+    }
+    kinds
+}

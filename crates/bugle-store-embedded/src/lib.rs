@@ -14,6 +14,8 @@ mod codec;
 mod doctor;
 mod evaluate;
 mod fingerprints;
+#[cfg(test)]
+mod golden_tests;
 mod index;
 mod log;
 mod maintenance;

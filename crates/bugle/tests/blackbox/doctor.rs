@@ -49,11 +49,9 @@ async fn a_data_directory_is_looked_over() {
     assert!(text(&doctor(&on, &[]).stdout).contains("a server uses it"));
     assert!(server.terminate().await.success());
     let (fine, code) = told(&on);
-    assert_eq!(
-        (code, &fine["verdict"], &fine["facts"]["messages"]),
-        (0, &"fine".into(), &"3".into()),
-        "{fine}"
-    );
+    assert_eq!((code, &fine["verdict"]), (0, &"fine".into()), "{fine}");
+    let messages: u64 = fine["facts"]["messages"].as_str().unwrap().parse().unwrap();
+    assert!(messages >= 3, "these and the server's own: {fine}");
     let name = damage(&on.data_dir().unwrap());
     let (damaged, code) = told(&on);
     assert_eq!((code, &damaged["verdict"]), (1, &"damaged".into()));
@@ -81,7 +79,7 @@ async fn a_schema_is_looked_over_while_servers_run() {
     sql.run("DELETE FROM {schema}.segments WHERE base = 3").await;
     let (damaged, code) = told(&on);
     assert_eq!((code, &damaged["verdict"]), (1, &"damaged".into()), "{damaged}");
-    assert!(damaged["findings"][0]["what"].as_str().unwrap().contains("the message at 3 is in no segment"));
+    assert!(damaged.to_string().contains("the message at 3 is in no segment"), "{damaged}");
 }
 
 #[tokio::test]

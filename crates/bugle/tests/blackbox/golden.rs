@@ -19,9 +19,9 @@ use crate::maintenance::{PUSHES, drained, switch};
 
 const VERSION: &str = concat!("v", env!("CARGO_PKG_VERSION"));
 const KEY: &str = "--encryption-key=golden:000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
-/// Whatever has aged is removed at once.
+/// Whatever is older than a second is removed, once, soon after the start.
 const FORGETFUL: [&str; 4] =
-    [KEY, "--partition-retention=1s", "--trace-retention=1s", "--retention-interval=100ms"];
+    [KEY, "--partition-retention=1s", "--trace-retention=1s", "--retention-interval=1500ms"];
 /// Nothing is removed, however old it is.
 const PATIENT: [&str; 5] = [
     KEY,
@@ -47,24 +47,27 @@ async fn trace(server: &Client, partition: &Value, id: &str, name: &str) {
     server.post("/api/v1/traces", trace).await.expect(201);
 }
 
-/// What comes and goes: after it, only the traces of it are in the files.
-async fn pass_through(server: &Client) {
+/// What comes and goes.
+async fn pass_through(on: &On) {
+    let server = on.start_with(&PATIENT).await;
     let pushed = server.push_ids("gone", "short", &["x"]).await;
-    trace(server, &pushed[0]["partition_id"], "x", "forgotten").await;
+    trace(&server, &pushed[0]["partition_id"], "x", "forgotten").await;
     let popped = server.pop_some("/queue/gone?batch=1&consumerGroup=g").await;
     server.ack_all(&popped, "completed").await;
     assert_eq!(server.send("DELETE", "/api/v1/queues/gone/clear", "").await.status, 200);
+    server.push_ids("deleted", "p", &["x"]).await;
+    assert_eq!(server.send("DELETE", "/api/v1/resources/queues/deleted", "").await.status, 200);
+    assert!(server.terminate().await.success());
+    let server = on.start_with(&FORGETFUL).await;
     until_true("the partition is collected", async || {
-        let left = server.get("/api/v1/resources/queues/gone").await.expect(200);
-        left["partitions"] == json!([])
+        server.get("/api/v1/resources/queues/gone").await.expect(200)["partitions"] == json!([])
     })
     .await;
     until_true("the trace is removed", async || {
         server.get("/api/v1/traces/names").await.expect(200)["trace_names"] == json!([])
     })
     .await;
-    server.push_ids("deleted", "p", &["x"]).await;
-    assert_eq!(server.send("DELETE", "/api/v1/resources/queues/deleted", "").await.status, 200);
+    assert!(server.terminate().await.success());
 }
 
 /// What stays, before the restart.
@@ -222,9 +225,7 @@ async fn dumps_of_all_versions_open_and_are_written_on() {
 #[ignore = "makes the files of the present version"]
 async fn make_directory() {
     let on = On::embedded();
-    let server = on.start_with(&FORGETFUL).await;
-    pass_through(&server).await;
-    assert!(server.terminate().await.success());
+    pass_through(&on).await;
     let server = on.start_with(&PATIENT).await;
     fill(&server).await;
     assert!(server.terminate().await.success());
@@ -243,9 +244,7 @@ async fn make_directory() {
 async fn make_dump() {
     let database = OwnPostgres::start().await;
     let on = On::on_schema(&database.address(), SCHEMA);
-    let server = on.start_with(&FORGETFUL).await;
-    pass_through(&server).await;
-    assert!(server.terminate().await.success());
+    pass_through(&on).await;
     let server = on.start_with(&PATIENT).await;
     fill(&server).await;
     fill_on(&server).await;
