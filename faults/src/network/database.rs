@@ -99,10 +99,17 @@ impl Database {
 /// Wait until the server has given up every connection that is dead, and say how long that took.
 async fn freed(proxy: &Proxy, stage: &Stage, trial: &mut Trial) -> Result<()> {
     proxy.swallow(0);
+    proxy.release();
     if stage.short {
-        proxy.release();
         return Ok(());
     }
+    // One more, which nobody mends.
+    proxy.swallow(1);
+    let before = proxy.swallowed();
+    while proxy.swallowed() == before {
+        trial.traffic(10).await?;
+    }
+    trial.injected += 1;
     let began = Instant::now();
     while proxy.holes() > 0 {
         ensure!(

@@ -12,8 +12,8 @@ use super::names::{GroupNo, LaneNo, MessageNo, Names, QueueNo};
 use super::reader::{Live, Reader};
 use super::stored::Stored;
 
-/// A lease under which something was delivered, and the moment.
-type LastGiven = (Option<Uuid>, u64);
+/// An offset of a lane, as a group sees it.
+type Spot = (LaneNo, GroupNo, u64);
 
 /// See the module.
 pub(super) struct Timeline<'a> {
@@ -26,7 +26,7 @@ pub(super) struct Timeline<'a> {
     granted: HashMap<Uuid, (u64, u64)>,
     given: HashSet<(MessageNo, GroupNo)>,
     /// Moments of the last deliveries of a place to a group, by lease.
-    last_given: HashMap<(LaneNo, GroupNo, u64), Vec<LastGiven>>,
+    last_given: HashMap<Spot, Vec<(Option<Uuid>, u64)>>,
     /// Groups that commit by delivery, and had an answer lost: what was in it is gone, by their own wish.
     missed: HashSet<(QueueNo, GroupNo)>,
     /// End of what is stored for certain, by lane.
@@ -333,7 +333,7 @@ impl<'a> Timeline<'a> {
 
     /// Whether a group was given what is at a place after a moment, or under another lease than this one that may have
     /// come after it: then that one may have settled it.
-    pub(super) fn was_given_again(&self, place: (LaneNo, GroupNo, u64), lease: Uuid, after: u64) -> bool {
+    pub(super) fn was_given_again(&self, place: Spot, lease: Uuid, after: u64) -> bool {
         let asked = self.granted.get(&lease).map_or(0, |(asked, _)| *asked);
         let given = self.last_given.get(&place).into_iter().flatten();
         given.into_iter().any(|(by, at)| *at > after || (*by != Some(lease) && *at > asked))
