@@ -11,8 +11,9 @@ use crate::maintenance::{POPS, PUSHES, drained, switch};
 /// Statuses that need an outage, a flood, a slow client or credentials; other tests see to them.
 const ELSEWHERE: [u16; 7] = [401, 403, 408, 413, 429, 500, 503];
 
-/// Refusals that need another server's help at the right moment.
-const RARE: [(&str, &str, u16); 1] = [("post", "/api/v1/dlq/redrive", 409)];
+/// Refusals that need another server's help at the right moment, or another engine.
+const RARE: [(&str, &str, u16); 2] =
+    [("post", "/api/v1/dlq/redrive", 409), ("post", "/api/v1/system/backup", 409)];
 
 on_every_engine! {
     async fn the_server_tells_the_description_that_is_kept(on: On) {
@@ -35,6 +36,7 @@ on_every_engine! {
         recall(&server).await;
         move_groups(&server).await;
         maintain(&server).await;
+        back_up(&server).await;
         clear(&server).await;
         refuse(&server).await;
         assert!(unseen().is_empty(), "described but never seen: {:#?}", unseen());
@@ -75,6 +77,12 @@ async fn tell(server: &Server) {
     ] {
         assert_eq!(server.get(path).await.status, 200, "{path}");
     }
+}
+
+async fn back_up(server: &Server) {
+    let archive = server.send("POST", "/api/v1/system/backup?spool=only", "").await;
+    assert_eq!((archive.status, archive.body.len() % 512), (200, 0));
+    server.send("POST", "/api/v1/system/backup?spool=all", "").await.expect(400);
 }
 
 async fn consume(server: &Server) {
