@@ -32,12 +32,9 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
 
 /// A short round of every fault, with what the suite `build` has built.
 pub(crate) fn suite(run: &Run<'_>) -> Result<()> {
-    let mut build = run.cargo_command();
-    build.args(["build", "--workspace", "--all-features"]);
-    tools::run(&mut build)?;
-    let folder = run.target().join("debug");
-    let mut play = std::process::Command::new(folder.join("bugle-faults"));
-    play.arg("--short").arg("--at-once=6").arg("--server").arg(folder.join("bugle"));
+    let server = run.server()?;
+    let mut play = std::process::Command::new(server.with_file_name("bugle-faults"));
+    play.arg("--short").arg("--at-once=6").arg("--server").arg(&server);
     tools::run(play.current_dir(run.root()))
 }
 

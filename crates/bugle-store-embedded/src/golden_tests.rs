@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::checkpoint;
-use crate::disk::{Disk, OsDisk};
 use crate::log::{LogFile, checkpoint_name, number_in};
 use crate::op::Op;
 use crate::scan::Scan;
+use bugle_disk::{Disk, OsDisk};
 
 fn kind(op: &Op) -> u8 {
     let mut bytes = Vec::new();
