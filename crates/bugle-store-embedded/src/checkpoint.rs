@@ -258,7 +258,7 @@ fn parse_footer(bytes: &[u8; FOOTER]) -> Result<Option<(Loaded, u32)>, Malformed
 #[cfg(test)]
 pub(crate) fn kinds(disk: &dyn Disk, name: &str) -> Vec<u8> {
     let file = disk.open(name).unwrap();
-    let mut bytes = vec![0; file.len().unwrap() as usize];
+    let mut bytes = vec![0; file.size().unwrap() as usize];
     read_exact(&*file, &mut bytes, 0).unwrap();
     let (mut at, mut kinds) = (HEAD, Vec::new());
     while at < bytes.len() - FOOTER {
