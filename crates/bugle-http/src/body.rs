@@ -186,7 +186,7 @@ mod tests {
         let refused = read(in_pieces(&["123", "456"]), &config).await.unwrap_err();
         assert_eq!((refused.status, refused.code), (StatusCode::TOO_MANY_REQUESTS, Some("busy")));
         assert_eq!((config.edge.read().bodies, config.edge.read().limited[Limit::Bodies as usize]), (6, 1));
-        assert_eq!(read(in_pieces(&["12345678"]), &config).await.unwrap(), "12345678", "one piece is free");
+        assert_eq!(read(Body::from("12345678"), &config).await.unwrap(), "12345678", "one piece is free");
         drop(slice);
         assert!(read(in_pieces(&["123", "456"]), &config).await.is_ok());
         assert_eq!(config.edge.read().bodies, 0);

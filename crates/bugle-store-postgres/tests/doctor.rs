@@ -58,7 +58,8 @@ impl Patient {
     /// The findings, without those that the test server's own settings give rise to.
     async fn findings(&self) -> Vec<(Severity, String)> {
         let found = self.examined().await.findings.into_iter();
-        let own = |place: &str| place.starts_with("fsync") || place.starts_with("session ");
+        let own =
+            |place: &str| ["fsync", "full_page_writes", "session "].iter().any(|own| place.starts_with(own));
         let found = found.filter(|finding| !own(&finding.place));
         found.map(|finding| (finding.severity, format!("{}: {}", finding.place, finding.what))).collect()
     }

@@ -22,8 +22,10 @@ async fn cases_pass_one_after_the_other_on_one_store() {
 #[tokio::test(flavor = "multi_thread")]
 async fn cases_pass_all_at_once_on_one_store() {
     let store = Arc::new(MemoryStore::new().shared());
-    // Twice, so that every case also meets itself.
-    let twice = cases().into_iter().chain(cases());
+    // Twice, so that every case also meets itself; but for the one that removes old lanes of everybody, also those that its
+    // other self is about to write to.
+    let again = cases().into_iter().filter(|case| case.name != "retention::expired_lanes_take_their_cursors");
+    let twice = cases().into_iter().chain(again);
     let running: Vec<_> = twice.map(|case| (case.name, tokio::spawn((case.run)(store.clone())))).collect();
     for (name, task) in running {
         task.await.unwrap_or_else(|why| panic!("{name}: {why}"));

@@ -45,6 +45,8 @@ impl Inner {
         meters.claim_lanes.add(plans.len() as u64);
         let nexts: Vec<Cursor> = swaps.iter().map(|s| s.next.clone()).collect();
         let began = Instant::now();
+        // A call for a timeline that was left is not made, and so nothing of it is in doubt.
+        let made = self.engine.timeline() == timeline;
         let answered = self.watch(self.change(timeline, self.engine.swap(swaps)).await);
         let (lease, began) = (began.elapsed(), Instant::now());
         let outcomes = match answered {
@@ -52,7 +54,7 @@ impl Inner {
             Err(refused) => {
                 for plan in &plans {
                     self.unknown(plan, leases.get(&plan.job).map(|(id, _)| *id));
-                    open[plan.job].in_doubt |= open[plan.job].job.request.auto_ack;
+                    open[plan.job].in_doubt |= made && open[plan.job].job.request.auto_ack;
                 }
                 self.recover();
                 return Err(refused);
