@@ -7,7 +7,6 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
-use tokio::net::TcpStream;
 
 use super::until_true;
 
@@ -78,8 +77,14 @@ impl OwnPostgres {
             "max_connections=60",
         ]);
         self.process = Some(postgres.spawn().unwrap());
-        let place = ("127.0.0.1", self.port);
-        until_true("the database listens", async || TcpStream::connect(place).await.is_ok()).await;
+        until_true("the database serves", async || self.serves()).await;
+    }
+
+    /// Whether it lets anyone in: it listens before that, while it replays its log.
+    fn serves(&self) -> bool {
+        let mut asked = Command::new(Self::program("pg_isready"));
+        asked.args(["-q", "-h", "127.0.0.1", "-U", "postgres", "-p", &self.port.to_string()]);
+        asked.status().unwrap().success()
     }
 
     /// A program of the server's, under a user that it accepts, on the data directory.
