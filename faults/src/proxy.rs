@@ -145,7 +145,9 @@ impl Sky {
     }
 
     fn hole_begins(&self) -> Instant {
+        // Whoever sees that one was swallowed must find the hole.
         self.done.holes.fetch_add(1, Ordering::SeqCst);
+        self.done.swallowed.fetch_add(1, Ordering::SeqCst);
         Instant::now()
     }
 

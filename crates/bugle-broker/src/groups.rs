@@ -17,7 +17,7 @@ use bugle_store::{
 use crate::Broker;
 use crate::api::{GroupDeleted, GroupQueue, Refused, SeekTo, Sought};
 use crate::catalog::first_contact;
-use crate::inner::Inner;
+use crate::inner::{Inner, to_its_end};
 use crate::news::News;
 use crate::pop::plain_swap;
 use crate::semantics::{seek, subscribe};
@@ -76,14 +76,6 @@ impl Broker {
     pub async fn group(&self, group: &Group) -> Result<Vec<GroupQueue>, Refused> {
         self.0.group_lag(group).await
     }
-}
-
-/// Whoever asked may go away: what was begun is finished, or those who must hear of it would not.
-async fn to_its_end<T: Send + 'static>(
-    work: impl Future<Output = Result<T, Refused>> + Send + 'static,
-) -> Result<T, Refused> {
-    let interrupted = |_| Err(Refused::Unavailable("the change was interrupted".into()));
-    tokio::spawn(work).await.unwrap_or_else(interrupted)
 }
 
 impl Inner {

@@ -246,3 +246,11 @@ fn pick(
         }
     }
 }
+
+/// Whoever asked may go away: what was begun is finished, or those who must hear of it would not.
+pub(crate) async fn to_its_end<T: Send + 'static>(
+    work: impl Future<Output = Result<T, Refused>> + Send + 'static,
+) -> Result<T, Refused> {
+    let interrupted = |_| Err(Refused::Unavailable("the change was interrupted".into()));
+    tokio::spawn(work).await.unwrap_or_else(interrupted)
+}

@@ -82,7 +82,7 @@ pub use rekey::Rekey;
 pub use semantics::configure::option_bounds;
 pub use stats::PartitionPage;
 
-use inner::Inner;
+use inner::{Inner, to_its_end};
 
 /// Check a queue, partition, group or transaction name: 1 to 255 bytes without NUL. The error names `field`.
 pub fn check_name(field: &str, name: &str) -> Result<(), Refused> {
@@ -250,7 +250,8 @@ impl Broker {
 
     /// Extend a lease to at least `seconds` from now.
     pub async fn renew(&self, lease: LeaseToken, seconds: u64) -> Result<Renewed, Refused> {
-        self.0.renew(lease, seconds).await
+        let inner = self.0.clone();
+        to_its_end(async move { inner.renew(lease, seconds).await }).await
     }
 
     /// Pushes and acknowledgements, all or nothing. `required` are the leases named for acks that carry none.
@@ -259,8 +260,8 @@ impl Broker {
         operations: Vec<Operation>,
         required: Vec<LeaseToken>,
     ) -> Result<Transacted, Refused> {
-        let begun = Instant::now();
-        let answer = self.0.transact(operations, required).await;
+        let (inner, begun) = (self.0.clone(), Instant::now());
+        let answer = to_its_end(async move { inner.transact(operations, required).await }).await;
         self.0.meters.transact.took.record(begun.elapsed());
         self.0.meters.transact.count(&answer, |done| if done.success { done.results.len() } else { 0 });
         self.0.meters.stir();
@@ -269,12 +270,14 @@ impl Broker {
 
     /// Create or change a queue.
     pub async fn configure(&self, request: Configure) -> Result<Configured, Refused> {
-        self.0.configure(request).await
+        let inner = self.0.clone();
+        to_its_end(async move { inner.configure(request).await }).await
     }
 
     /// Delete a queue with everything in it. Answers whether it existed.
     pub async fn delete_queue(&self, name: &str) -> Result<bool, Refused> {
-        self.0.delete_queue(name).await
+        let (inner, name) = (self.0.clone(), name.to_owned());
+        to_its_end(async move { inner.delete_queue(&name).await }).await
     }
 
     /// The store's health, by asking it.

@@ -10,6 +10,7 @@ use crate::api::{
     Refused, Replay, Replayed, TraceView,
 };
 use crate::backup::BackupPieces;
+use crate::inner::to_its_end;
 use crate::semantics::subscribe;
 
 /// Read an ISO 8601 time, with an offset or else in UTC; a date alone is its first moment. The error names `field`.
@@ -21,7 +22,8 @@ pub fn read_time(field: &str, text: &str) -> Result<Timestamp, Refused> {
 impl Broker {
     /// Set switches for all servers of the store. Answers all of them.
     pub async fn switch(&self, change: PutSwitches) -> Result<Switches, Refused> {
-        self.0.switch(change).await
+        let inner = self.0.clone();
+        to_its_end(async move { inner.switch(change).await }).await
     }
 
     /// The switches as they are in the store now; if it does not answer soon, as this server follows them.
@@ -47,7 +49,8 @@ impl Broker {
     /// Remove all messages of a queue, or of one of its partitions. Whoever works on some goes on; their acknowledgement finds
     /// nothing. What is still in a spool is not touched.
     pub async fn clear_queue(&self, name: &str, partition: Option<&str>) -> Result<Cleared, Refused> {
-        self.0.clear_queue(name, partition).await
+        let (inner, name, partition) = (self.0.clone(), name.to_owned(), partition.map(str::to_owned));
+        to_its_end(async move { inner.clear_queue(&name, partition.as_deref()).await }).await
     }
 
     /// Somebody says that something was written to a queue: who waits for it looks, here and on other servers.

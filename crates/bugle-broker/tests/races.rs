@@ -148,6 +148,26 @@ async fn an_id_in_two_transactions_at_once_is_stored_once() {
     assert_eq!((slow.success, slow.reason), (false, Some("duplicate")));
 }
 
+/// A transaction whose client left while it was committed is heard of by those who wait.
+#[tokio::test]
+async fn a_transaction_whose_client_left_wakes_who_waits() {
+    let b = bench(true).await;
+    push(&b.broker, "q", "a", &["m1"]).await;
+    assert_eq!(consume(&b.broker, from_queue("q")).await, ["m1"]);
+    let waits = b.start(waiting(from_queue("q"), SOON));
+    b.parked(1).await;
+    let gate = b.faulty.hold_after("commit");
+    let left = tokio::spawn({
+        let broker = b.broker.clone();
+        async move { broker.transact(vec![Operation::Push(item("q", "a", "m2", "1"))], vec![]).await }
+    });
+    gate.reached().await;
+    left.abort();
+    assert!(left.await.is_err());
+    gate.open();
+    assert_eq!(ids(&waits.await.unwrap()), ["m2"]);
+}
+
 /// A push that found its lane before the lane was collected is answered.
 #[tokio::test]
 async fn a_push_to_a_collected_lane_is_answered() {

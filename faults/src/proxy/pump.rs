@@ -85,7 +85,6 @@ impl Pump<'_> {
                 self.listen(piece);
             } else if self.silent.load(Ordering::SeqCst) {
                 // The answer is here: what was asked is done, and nobody will know.
-                self.sky.done.swallowed.fetch_add(1, Ordering::SeqCst);
                 return End::Hole;
             }
             if count > 1 && self.sky.take(&self.sky.cuts) {
