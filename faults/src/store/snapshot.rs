@@ -1,10 +1,10 @@
 //! Somebody holds a snapshot of the database (an idle REPEATABLE READ transaction, a forgotten session or a long report) while
 //! traffic runs: nothing that is updated or deleted meanwhile can be cleaned away.
 //!
-//! Reported are the 99th percentile of pushes, deliveries and acknowledgements, and the size of all tables with their indexes, in
-//! the first and in the last third of that time.
+//! The same load runs before, while and after it is held. Reported are the 99th percentile of pushes, deliveries and
+//! acknowledgements in each of these times, and the size of all tables with their indexes at the end of each.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use async_trait::async_trait;
@@ -12,7 +12,7 @@ use bugle_history::{History, Load, Op, Outcome as Answer, Terms};
 use tokio_postgres::Client;
 
 use crate::scenario::{Engine, Outcome, Scenario};
-use crate::stage::{Stage, gap, judged, sharing};
+use crate::stage::{Stage, Trial, gap, judged, sharing};
 
 /// See the module.
 pub(crate) struct Snapshot;
@@ -48,31 +48,48 @@ impl Scenario for Snapshot {
         let load = Load { pause: Duration::from_millis(20), ..load };
         let trial = stage.begin(&load)?;
         trial.traffic(500).await?;
-        let holder = database.connect().await?;
+        let (holder, sampler) = (database.connect().await?, database.connect().await?);
+        let mut phases = vec![Phase::measure("before it", stage.time / 4, &trial, &sampler).await?];
         holder.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ").await.context("hold a snapshot")?;
-        let sampler = database.connect().await?;
         holder.query_one("SELECT count(*) FROM pg_class", &[]).await.context("hold a snapshot")?;
-        let (began, from) = (Instant::now(), trial.elapsed());
-        let mut sizes = vec![size(&sampler).await?];
-        while began.elapsed() < stage.time {
-            tokio::time::sleep(stage.time / 12).await;
-            sizes.push(size(&sampler).await?);
-        }
-        let to = trial.elapsed();
+        phases.push(Phase::measure("while it was held", stage.time / 2, &trial, &sampler).await?);
         let largest = largest(&sampler).await?;
         holder.batch_execute("COMMIT").await.context("let the snapshot go")?;
+        phases.push(Phase::measure("after it", stage.time / 4, &trial, &sampler).await?);
         let history = trial.end(stage).await?;
         let report = judged(stage, &history, &Terms::default()).await?;
-        let mut figures = percentiles(&history, from, to);
-        let third = sizes.len().div_ceil(3);
-        let mean = |part: &[i64]| part.iter().sum::<i64>() as f64 / part.len() as f64 / 1048576.0;
-        figures.push(format!(
-            "tables {:.1} MiB in the first third, {:.1} MiB in the last of {:.0} s; largest at the end: {largest}",
-            mean(&sizes[..third]),
-            mean(&sizes[sizes.len() - third..]),
-            (to - from).as_secs_f64(),
-        ));
+        let mut figures: Vec<String> = phases.iter().map(|phase| phase.told(&history)).collect();
+        figures.push(format!("largest when it was let go: {largest}"));
         Ok(Outcome { report, injected: 1, gap: gap(&history), figures })
+    }
+}
+
+/// A time of the run.
+struct Phase {
+    name: &'static str,
+    from: Duration,
+    to: Duration,
+    /// Bytes of all tables at its end.
+    size: i64,
+}
+
+impl Phase {
+    async fn measure(name: &'static str, time: Duration, trial: &Trial, sampler: &Client) -> Result<Self> {
+        let from = trial.elapsed();
+        tokio::time::sleep(time).await;
+        Ok(Self { name, from, to: trial.elapsed(), size: size(sampler).await? })
+    }
+
+    /// In words. Of a long time the last half counts: that is where growth would show.
+    fn told(&self, history: &History) -> String {
+        let middle = self.from + (self.to - self.from) / 2;
+        let p99 = |fits| percentile(history, fits, middle, self.to).as_secs_f64() * 1e3;
+        let [push, ack, delivery] = KINDS.map(p99);
+        let (seconds, size) = ((self.to - self.from).as_secs(), self.size as f64 / 1048576.0);
+        let name = self.name;
+        format!(
+            "{name} ({seconds} s): p99 push {push:.0} ms, ack {ack:.0} ms, delivery {delivery:.0} ms, tables {size:.1} MiB at its end"
+        )
     }
 }
 
@@ -96,20 +113,12 @@ async fn largest(client: &Client) -> Result<String> {
 /// Whether a request is of a kind.
 type Kind = fn(&Op) -> bool;
 
-/// 99th percentiles in the first and in the last third.
-fn percentiles(history: &History, from: Duration, to: Duration) -> Vec<String> {
-    let third = (to - from) / 3;
-    let kinds: [(&str, Kind); 3] = [
-        ("push", |op| matches!(op, Op::Push { outcome: Answer::Done(()), .. })),
-        ("ack", |op| matches!(op, Op::Ack { outcome: Answer::Done(_), .. })),
-        ("delivery", |op| matches!(op, Op::Pop { outcome: Answer::Done((_, m)), .. } if !m.is_empty())),
-    ];
-    let text = |(name, fits): (&str, Kind)| {
-        let of = |from: Duration| percentile(history, fits, from, from + third).as_secs_f64() * 1e3;
-        format!("p99 of {name} {:.1} ms in the first third, {:.1} ms in the last", of(from), of(to - third))
-    };
-    kinds.into_iter().map(text).collect()
-}
+/// Pushes, acknowledgements and deliveries that were answered.
+const KINDS: [Kind; 3] = [
+    |op| matches!(op, Op::Push { outcome: Answer::Done(()), .. }),
+    |op| matches!(op, Op::Ack { outcome: Answer::Done(_), .. }),
+    |op| matches!(op, Op::Pop { outcome: Answer::Done((_, m)), .. } if !m.is_empty()),
+];
 
 fn percentile(history: &History, fits: Kind, from: Duration, to: Duration) -> Duration {
     let span = from.as_micros() as u64..to.as_micros() as u64;
