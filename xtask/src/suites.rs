@@ -38,7 +38,7 @@ const SUITES: [Suite; 11] = [
     Suite {
         name: "tests",
         about: "unit and integration tests",
-        needs: &[Tool::Nextest, Tool::Postgres, Tool::PgBouncer],
+        needs: &[Tool::Nextest, Tool::Postgres, Tool::PgBouncer, Tool::Curl, Tool::Python, Tool::Node],
         run: tests,
     },
     Suite {

@@ -17,6 +17,8 @@ pub(crate) enum Tool {
     Curl,
     /// An interpreter that can make virtual environments.
     Python,
+    /// An interpreter of JavaScript.
+    Node,
     /// A library that gives a process another clock.
     Faketime,
     /// Runs PostgreSQL clusters, with etcd.
@@ -33,6 +35,7 @@ impl Tool {
             Self::PgBouncer => on_path("pgbouncer").is_some(),
             Self::Curl => on_path("curl").is_some(),
             Self::Python => succeeds("python3", &["-c", "import ensurepip, venv"]),
+            Self::Node => on_path("node").is_some(),
             Self::Faketime => on_path("faketime").is_some(),
             Self::Patroni => on_path("patroni").is_some(),
             Self::Etcd => on_path("etcd").is_some(),
@@ -48,6 +51,7 @@ impl Tool {
             Self::PgBouncer => Some("pgbouncer"),
             Self::Curl => Some("curl"),
             Self::Python => Some("python3-venv"),
+            Self::Node => Some("nodejs"),
             Self::Faketime => Some("faketime"),
             Self::Patroni => Some("patroni"),
             Self::Etcd => Some("etcd-server"),

@@ -47,6 +47,8 @@ mod golden;
 #[cfg(test)]
 mod groups;
 #[cfg(test)]
+mod guides;
+#[cfg(test)]
 mod history;
 #[cfg(test)]
 mod hostile;

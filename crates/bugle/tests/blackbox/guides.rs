@@ -1,0 +1,158 @@
+//! The guides are true: their commands run and their programs do what they say, on a real server; settings, links and files that
+//! they and the packages in `deploy/` name exist.
+
+use std::collections::BTreeSet;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use crate::common::{Client, On, command};
+
+/// Where readers of the guides have their server.
+const READERS: &str = "http://127.0.0.1:6632";
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn read(file: impl AsRef<Path>) -> String {
+    let file = root().join(file);
+    std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+}
+
+fn url(server: &Client) -> String {
+    format!("http://{}", server.address())
+}
+
+/// The blocks of a language in a document, in order.
+fn blocks(document: &str, language: &str) -> Vec<String> {
+    let fences = document.split("\n```").skip(1).step_by(2);
+    let of = |block: &str| block.strip_prefix(language)?.strip_prefix('\n').map(str::to_owned);
+    fences.filter_map(of).collect()
+}
+
+/// Run a program that is given to an interpreter as its input.
+async fn interpret(interpreter: &[&str], program: &str, server: &str, dir: &Path) -> Output {
+    let mut command = Command::new(interpreter[0]);
+    command.args(&interpreter[1..]).env("BUGLE_SERVER", server).current_dir(dir);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut running = command.spawn().unwrap_or_else(|error| panic!("{interpreter:?}: {error}"));
+    running.stdin.take().unwrap().write_all(program.as_bytes()).unwrap();
+    tokio::task::spawn_blocking(move || running.wait_with_output().unwrap()).await.unwrap()
+}
+
+fn told(output: &Output) -> String {
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {errors}", output.status);
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+#[tokio::test]
+async fn commands_of_the_guides_run() {
+    let mut count = 0;
+    for guide in ["docs/concepts.md", "docs/consuming.md"] {
+        let on = On::embedded();
+        let server = on.start().await;
+        for block in blocks(&read(guide), "sh") {
+            let block = block.replace(READERS, &url(&server));
+            let output = interpret(&["sh", "-eu"], &block, &url(&server), on.dir()).await;
+            assert!(!told(&output).is_empty(), "{guide}: nothing came of {block}");
+            count += 1;
+        }
+    }
+    assert!(count >= 5, "{count}");
+}
+
+#[tokio::test]
+async fn programs_of_the_guides_consume() {
+    let on = On::embedded();
+    let server = on.start().await;
+    let guide = read("docs/consuming.md");
+    let [python] = &blocks(&guide, "python")[..] else { panic!("one program in Python") };
+    let output = interpret(&["python3", "-"], python, &url(&server), on.dir()).await;
+    assert_eq!(told(&output), "a 0\na 1\na 2\n");
+    let [script] = &blocks(&guide, "js")[..] else { panic!("one program in JavaScript") };
+    let output = interpret(&["node", "--input-type=module", "-"], script, &url(&server), on.dir()).await;
+    assert_eq!(told(&output), "a { n: 1 }\na { n: 2 }\na { n: 3 }\n");
+    for (queue, group) in [("python", "py"), ("js", "js")] {
+        let answer = server.get(&format!("/api/v1/pop/queue/{queue}?consumerGroup={group}")).await;
+        assert_eq!(answer.status, 204, "{queue} is consumed");
+    }
+}
+
+/// Files below `dir` with their contents.
+fn files(dir: &Path, found: &mut Vec<(PathBuf, String)>) {
+    for entry in std::fs::read_dir(dir).unwrap().flatten().map(|entry| entry.path()) {
+        if entry.is_dir() {
+            files(&entry, found);
+        } else if let Ok(text) = std::fs::read_to_string(&entry) {
+            found.push((entry, text));
+        }
+    }
+}
+
+fn in_variable(letter: char) -> bool {
+    letter.is_ascii_uppercase() || letter == '_' || letter.is_ascii_digit()
+}
+
+#[test]
+fn settings_that_packages_and_guides_name_exist() {
+    let dir = tempfile::tempdir().unwrap();
+    let help = command(dir.path()).args(["serve", "--help"]).output().unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    let variables = |text: &str| -> BTreeSet<String> {
+        let starts = text.match_indices("BUGLE_").map(|(at, _)| &text[at..]);
+        starts.map(|rest| rest.chars().take_while(|c| in_variable(*c)).collect()).collect()
+    };
+    let known = variables(&help);
+    // What clients read.
+    let of_clients = ["BUGLE_SERVER", "BUGLE_API_KEY"];
+    let (mut found, mut count) = (Vec::new(), 0);
+    files(&root().join("deploy"), &mut found);
+    files(&root().join("docs"), &mut found);
+    // These speak to developers too, whose variables are not settings.
+    let for_developers = |file: &Path| {
+        file.parent().is_some_and(|dir| dir.ends_with("decisions")) || file.ends_with("guarantees.md")
+    };
+    for (file, text) in found.iter().filter(|(file, _)| !for_developers(file)) {
+        for name in variables(text).iter().filter(|name| !of_clients.contains(&name.as_str())) {
+            assert!(known.contains(name), "{}: there is no setting {name}", file.display());
+            count += 1;
+        }
+    }
+    assert!(count > 10, "{count}");
+}
+
+#[test]
+fn the_packaged_settings_are_accepted() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = root().join("deploy/systemd/bugle.toml");
+    let output =
+        command(dir.path()).args(["serve", "--print-config", "--config"]).arg(file).output().unwrap();
+    assert!(told(&output).contains("data-dir = \"/var/lib/bugle/data\""));
+    let unit = read("deploy/systemd/bugle.service");
+    assert!(unit.contains("ExecStart=/usr/bin/bugle serve --config /etc/bugle/bugle.toml"), "{unit}");
+}
+
+#[test]
+fn links_between_documents_lead_somewhere() {
+    let mut found = Vec::new();
+    files(&root().join("docs"), &mut found);
+    for file in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "bench/README.md"] {
+        found.push((root().join(file), read(file)));
+    }
+    let mut count = 0;
+    for (file, text) in found.iter().filter(|(file, _)| file.extension().is_some_and(|kind| kind == "md")) {
+        let targets = text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(to, _)| to);
+        for target in targets.filter(|to| !to.contains("://") && !to.starts_with('#')) {
+            let place = target.split('#').next().unwrap();
+            assert!(
+                file.parent().unwrap().join(place).exists(),
+                "{}: {target} leads nowhere",
+                file.display()
+            );
+            count += 1;
+        }
+    }
+    assert!(count > 30, "{count}");
+}
