@@ -238,17 +238,23 @@ mod tests {
     #[tokio::test]
     async fn a_swallowed_answer_leaves_a_black_hole_until_somebody_gives_up() {
         let proxy = Proxy::before(&echo().await, Protocol::Http).await.unwrap();
-        proxy.swallow(2);
         let mut streams = Vec::new();
-        for number in 1..=2 {
+        for _ in 0..2 {
             let mut stream = TcpStream::connect(proxy.address()).await.unwrap();
-            stream.write_all(b"asked").await.unwrap();
-            while proxy.holes() < number {
-                tokio::task::yield_now().await;
-            }
+            said(&mut stream, b"before").await.unwrap();
             streams.push(stream);
         }
+        // What was released before is not meant.
+        proxy.release();
+        proxy.swallow(2);
+        for stream in &mut streams {
+            stream.write_all(b"asked").await.unwrap();
+        }
+        while proxy.holes() < 2 {
+            tokio::task::yield_now().await;
+        }
         assert_eq!(proxy.swallowed(), 2);
+        tokio::time::timeout(Duration::from_millis(50), streams[0].read(&mut [0; 9])).await.unwrap_err();
         drop(streams.pop());
         while proxy.holes() > 1 {
             tokio::task::yield_now().await;

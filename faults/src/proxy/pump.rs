@@ -31,7 +31,6 @@ pub(super) async fn run(mut near: TcpStream, mut far: TcpStream, sky: Arc<Sky>, 
     let _ = (near.set_nodelay(true), far.set_nodelay(true));
     // Nothing that comes back is passed on any more.
     let silent = AtomicBool::new(false);
-    let mut released = sky.released.subscribe();
     let end = {
         let up = Pump { sky: &sky, silent: &silent, slow, up: true, commits: Commits::default() };
         let down = Pump { sky: &sky, silent: &silent, slow, up: false, commits: Commits::default() };
@@ -46,6 +45,8 @@ pub(super) async fn run(mut near: TcpStream, mut far: TcpStream, sky: Arc<Sky>, 
         End::Closed => (),
         End::Reset => drop((near.set_zero_linger(), far.set_zero_linger())),
         End::Hole => {
+            // Only a release from now on ends it.
+            let mut released = sky.released.subscribe();
             let began = sky.hole_begins();
             let given_up = tokio::select! {
                 _ = released.changed() => false,
