@@ -219,6 +219,11 @@ pub trait Engine: Store + Catalog {
         Connections::default()
     }
 
+    /// Why it answers nothing more until it is opened again; `None` while it may answer, now or later. Never blocks.
+    fn stopped(&self) -> Option<String> {
+        None
+    }
+
     /// What its database tells of itself, for operators: sections by name, each a JSON text. An engine without a database
     /// has none.
     fn internals(&self) -> Answer<'_, Vec<(String, String)>> {
