@@ -26,6 +26,8 @@ mod survey;
 mod tally;
 mod time;
 
+#[cfg(feature = "testing")]
+mod calls;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 
@@ -36,6 +38,9 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 pub use backup::{Backup, BackupAnswer, BackupError, BackupPiece, NoFiles};
+#[cfg(feature = "testing")]
+#[doc(hidden)]
+pub use calls::RowId;
 pub use catalog::{
     DeadLetterFilter, Expire, GroupRecord, LaneError, NewLane, Page, PutQueue, PutSwitches, Queue, Snapshot,
     Start, Switches, Trace, TraceFilter, TraceName,
