@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::task::Poll;
 
 use bugle_store::*;
