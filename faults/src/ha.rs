@@ -9,6 +9,7 @@ mod contrast;
 mod http;
 mod loss;
 mod node;
+mod scene;
 mod store;
 mod takeover;
 
@@ -16,15 +17,16 @@ use std::sync::Arc;
 
 use crate::scenario::Scenario;
 use contrast::Contrast;
+use scene::OnCluster;
 use takeover::{Takeover, Trouble};
 
 /// All of them.
 pub(crate) fn all() -> Vec<Arc<dyn Scenario>> {
     vec![
-        Arc::new(Takeover { trouble: Trouble::Killed, balancer: false }),
-        Arc::new(Takeover { trouble: Trouble::Switched, balancer: false }),
-        Arc::new(Takeover { trouble: Trouble::Isolated, balancer: false }),
-        Arc::new(Takeover { trouble: Trouble::Switched, balancer: true }),
-        Arc::new(Contrast),
+        Arc::new(OnCluster(Takeover { trouble: Trouble::Killed, balancer: false })),
+        Arc::new(OnCluster(Takeover { trouble: Trouble::Switched, balancer: false })),
+        Arc::new(OnCluster(Takeover { trouble: Trouble::Isolated, balancer: false })),
+        Arc::new(OnCluster(Takeover { trouble: Trouble::Switched, balancer: true })),
+        Arc::new(OnCluster(Contrast)),
     ]
 }

@@ -2,6 +2,7 @@
 
 mod away;
 mod backends;
+mod database;
 mod frozen;
 mod kill;
 mod postmaster;
@@ -11,6 +12,7 @@ mod rolling;
 use std::sync::Arc;
 
 use crate::scenario::{Engine, Scenario};
+use database::OnDatabase;
 
 /// All of them.
 pub(crate) fn all() -> Vec<Arc<dyn Scenario>> {
@@ -23,8 +25,8 @@ pub(crate) fn all() -> Vec<Arc<dyn Scenario>> {
         Arc::new(rolling::Rolling(Engine::Postgres)),
         Arc::new(recreate::Recreate(Engine::Embedded)),
         Arc::new(recreate::Recreate(Engine::Postgres)),
-        Arc::new(backends::Backends),
-        Arc::new(postmaster::Postmaster),
-        Arc::new(away::Away),
+        Arc::new(OnDatabase(backends::Backends)),
+        Arc::new(OnDatabase(postmaster::Postmaster)),
+        Arc::new(OnDatabase(away::Away)),
     ]
 }

@@ -25,7 +25,7 @@ use crate::semantics::lease;
 use crate::waiting::{Channel, Place};
 
 pub(crate) use locate::Sought;
-pub(crate) use settling::Settling;
+pub(crate) use settling::{Computed, Settling};
 
 /// Exchanges of one cursor that may be lost in a row.
 const MAX_TRIES: u32 = 16;

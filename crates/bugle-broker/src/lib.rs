@@ -291,6 +291,11 @@ impl Broker {
         }
     }
 
+    /// Why the store of this server answers nothing more until the server is started again, if so. Costs no call.
+    pub fn stopped(&self) -> Option<String> {
+        self.0.engine.stopped()
+    }
+
     /// Everything that is counted, now, except by queue.
     pub fn read(&self) -> Reading {
         self.0.read()

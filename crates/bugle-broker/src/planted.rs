@@ -19,6 +19,8 @@ pub(crate) enum Bug {
     HalfTransaction,
     /// What was committed after a delivery is passed over when the delivery is acknowledged.
     SkippedLateCommit,
+    /// An acknowledgement is taken under a lease that another has replaced.
+    StaleAck,
 }
 
 /// Whether this race is to happen, for the models in `models/`, which must find each of them. Outside of a model's build the
@@ -78,6 +80,7 @@ mod chosen {
             "resurrected-ack" => Bug::ResurrectedAck,
             "half-transaction" => Bug::HalfTransaction,
             "skipped-late-commit" => Bug::SkippedLateCommit,
+            "stale-ack" => Bug::StaleAck,
             _ => {
                 tracing::error!(name, "there is no such planted bug");
                 return None;

@@ -4,6 +4,8 @@
 //! them or none. A change that was overtaken is computed again, a bounded number of times. Inside a transaction there
 //! is no retrying a message: `failed` means dead-lettered, `retry` is refused.
 
+mod beforehand;
+
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -11,7 +13,7 @@ use tokio::sync::oneshot;
 
 use bugle_store::{AppendError, Commit, CommitError, Guard, NewSegment, QueueId, SwapError};
 
-use crate::ack::{AckCall, Settling, group_by_cursor};
+use crate::ack::{AckCall, Computed, Settling, group_by_cursor};
 use crate::api::{
     AckItem, AckStatus, Acked, LeaseToken, Operation, OperationResult, PushItem, Pushed, Refused, Transacted,
 };
@@ -38,6 +40,14 @@ enum Setback {
     Refused(&'static str, String),
 }
 
+/// What the acknowledgements of a transaction do.
+struct Settlement {
+    settlings: Vec<Settling>,
+    computed: Vec<Computed>,
+    /// By position.
+    acked: Vec<Option<Acked>>,
+}
+
 type Try<T> = Result<Result<T, Setback>, Refused>;
 
 impl Inner {
@@ -51,18 +61,14 @@ impl Inner {
             self.check_detour(&operations)?;
         }
         let parts = Parts::new(operations, &required);
+        if let Some(Setback::Refused(reason, error)) = self.refused_beforehand(&parts).await? {
+            return Ok(refused(reason, error));
+        }
         for attempt in 0..MAX_TRIES {
             match self.try_transact(&parts, attempt).await? {
                 Ok(results) => return Ok(Transacted { success: true, error: None, reason: None, results }),
                 Err(Setback::Again) => (),
-                Err(Setback::Refused(reason, error)) => {
-                    return Ok(Transacted {
-                        success: false,
-                        error: Some(error),
-                        reason: Some(reason),
-                        results: Vec::new(),
-                    });
-                }
+                Err(Setback::Refused(reason, error)) => return Ok(refused(reason, error)),
             }
         }
         Err(self.busy("the transaction's partitions are changed by too many"))
@@ -74,22 +80,10 @@ impl Inner {
         if let Some(setback) = duplicates(&works) {
             return Ok(Err(setback));
         }
-        let (mut settlings, positions) = match self.transaction_acks(parts).await? {
-            Ok(settlings) => settlings,
+        let Settlement { settlings, computed, acked } = match self.settlement(parts).await? {
+            Ok(settlement) => settlement,
             Err(setback) => return Ok(Err(setback)),
         };
-        self.load_cursors(&mut settlings).await?;
-        let located = self.locate(settlings.iter().map(Settling::sought).collect()).await?;
-        let computed: Vec<_> = settlings.iter().zip(&located).map(|(s, l)| self.compute(s, l)).collect();
-        let mut acked: Vec<Option<Acked>> = vec![None; parts.operations.len()];
-        for (computed, positions) in computed.iter().zip(&positions) {
-            for (answer, position) in computed.answers.iter().flatten().zip(positions) {
-                acked[*position] = Some(answer.clone());
-            }
-        }
-        if let Some(error) = acked.iter().flatten().find(|a| !a.success) {
-            return Ok(Err(ack_refused(error)));
-        }
         let mut sent: Vec<(usize, NewSegment, Ids)> = Vec::new();
         let mut commit = Commit::default();
         for (i, work) in works.iter_mut().enumerate() {
@@ -144,6 +138,27 @@ impl Inner {
         Ok(Ok(results(parts, &works, &bundles, acked)))
     }
 
+    /// What its acknowledgements do to their cursors as they are now.
+    async fn settlement(self: &Arc<Self>, parts: &Parts) -> Try<Settlement> {
+        let (mut settlings, positions) = match self.transaction_acks(parts).await? {
+            Ok(settlings) => settlings,
+            Err(setback) => return Ok(Err(setback)),
+        };
+        self.load_cursors(&mut settlings).await?;
+        let located = self.locate(settlings.iter().map(Settling::sought).collect()).await?;
+        let computed: Vec<_> = settlings.iter().zip(&located).map(|(s, l)| self.compute(s, l)).collect();
+        let mut acked: Vec<Option<Acked>> = vec![None; parts.operations.len()];
+        for (computed, positions) in computed.iter().zip(&positions) {
+            for (answer, position) in computed.answers.iter().flatten().zip(positions) {
+                acked[*position] = Some(answer.clone());
+            }
+        }
+        if let Some(error) = acked.iter().flatten().find(|a| !a.success) {
+            return Ok(Err(ack_refused(error)));
+        }
+        Ok(Ok(Settlement { settlings, computed, acked }))
+    }
+
     /// Count a transaction once for every queue that it touched.
     fn count_transaction(&self, works: &[Work], settlings: &[Settling]) {
         let pushed = works.iter().map(|work| work.lane.queue);
@@ -158,15 +173,7 @@ impl Inner {
         parts: &Parts,
         attempt: u32,
     ) -> Result<(Vec<Work>, Vec<Bundle>), Refused> {
-        let items: Vec<PushItem> = parts
-            .push_positions
-            .iter()
-            .filter_map(|p| match &parts.operations[*p] {
-                Operation::Push(item) => Some(item.clone()),
-                Operation::Ack(_) => None,
-            })
-            .collect();
-        let mut bundles = bundle(items);
+        let mut bundles = bundle(parts.pushes().cloned().collect());
         let routes = self.route(&bundles).await?;
         let mut works = Vec::with_capacity(bundles.len());
         for (bundle, (queue, lane)) in bundles.iter_mut().zip(routes) {
@@ -279,6 +286,17 @@ impl Parts {
         }
         Self { operations, push_positions, ack_positions }
     }
+
+    fn pushes(&self) -> impl Iterator<Item = &PushItem> {
+        self.push_positions.iter().filter_map(|position| match &self.operations[*position] {
+            Operation::Push(item) => Some(item),
+            Operation::Ack(_) => None,
+        })
+    }
+}
+
+fn refused(reason: &'static str, error: String) -> Transacted {
+    Transacted { success: false, error: Some(error), reason: Some(reason), results: Vec::new() }
 }
 
 /// A push whose id is already stored undoes the transaction.

@@ -23,7 +23,9 @@ pub use os::OsDisk;
 #[cfg(feature = "planted-bugs")]
 pub use planted::PlantedDisk;
 #[cfg(feature = "simulated")]
-pub use simulated::{Fault, Keep, Operation, SimDisk, run_seeds};
+pub use simulated::{
+    Cuts, Fault, Keep, Operation, Region, Ruler, SimDisk, cuts_while_opening, run_seeds, some_of_each,
+};
 pub use steps::{read_exact, remove_if_there, write_whole};
 
 /// One flat directory of files.

@@ -6,6 +6,7 @@
 //! been sent). A delivery that starts below the first, as it was when the pop began, brings back what is done; one that
 //! starts above the second, as it is when the pop ends, leads past something.
 
+mod missing;
 mod names;
 mod reader;
 mod stored;
@@ -46,7 +47,7 @@ pub fn check(history: &History, terms: &Terms) -> Report {
     timeline.run(history, &mut names, &mut report);
     let drained = drained(history, &mut names);
     transactions::check(history, &stored, &timeline, &drained, &mut names, &mut report);
-    lost(&stored, &timeline, &drained, &names, &mut report);
+    lost(&stored, &mut timeline, &drained, &names, &mut report);
     report
 }
 
@@ -64,11 +65,12 @@ fn drained(history: &History, names: &mut Names) -> Drained {
 }
 
 /// Acknowledged pushes that a drained group was never given.
-fn lost(stored: &Stored, timeline: &Timeline<'_>, drained: &Drained, names: &Names, report: &mut Report) {
-    for (id, message) in stored.messages() {
+fn lost(stored: &Stored, timeline: &mut Timeline<'_>, drained: &Drained, names: &Names, report: &mut Report) {
+    let (placed, nowhere): (Vec<_>, Vec<_>) = stored.messages().partition(|(_, m)| m.offset.is_some());
+    for (id, message) in placed.into_iter().chain(nowhere) {
         let Some(groups) = drained.get(&message.queue).filter(|_| message.done) else { continue };
-        for group in groups.iter().filter(|group| !timeline.was_given(id, **group)) {
-            if timeline.may_have_missed(message.queue, *group) {
+        for group in groups {
+            if timeline.was_given(id, *group) || timeline.may_have_missed(message, *group) {
                 continue;
             }
             let rule = match (message.transacted, message.offset) {
@@ -127,5 +129,7 @@ impl Report {
     }
 }
 
+#[cfg(test)]
+mod missing_tests;
 #[cfg(test)]
 mod tests;

@@ -16,16 +16,24 @@ const WAIT: Duration = Duration::from_millis(200);
 /// Longer than this after its end no lease lasts.
 const AFTER: Duration = Duration::from_millis(500);
 
+/// Deliveries that are remembered because something was left unsaid of them.
+const UNSAID: usize = 8;
+
 /// One consumer of one group.
 pub(crate) struct Consumer<'l> {
-    pub(crate) load: &'l Load,
-    pub(crate) group: &'l str,
-    pub(crate) session: Session,
-    pub(crate) ids: Ids,
-    pub(crate) rng: Rng,
+    load: &'l Load,
+    group: &'l str,
+    session: Session,
+    ids: Ids,
+    rng: Rng,
+    unsaid: Vec<Work>,
 }
 
-impl Consumer<'_> {
+impl<'l> Consumer<'l> {
+    pub(crate) fn new(load: &'l Load, group: &'l str, session: Session, ids: Ids, rng: Rng) -> Self {
+        Self { load, group, session, ids, rng, unsaid: Vec::new() }
+    }
+
     /// Consume until `stop`.
     pub(crate) async fn consume(mut self, stop: &AtomicBool) -> Result<(), Error> {
         let load = self.load;
@@ -42,6 +50,11 @@ impl Consumer<'_> {
     }
 
     async fn work(&mut self, work: Work) -> Result<(), Error> {
+        self.too_late(&work).await;
+        if self.rng.u32(..100) < self.load.careless {
+            self.leave(work);
+            return Ok(());
+        }
         let all = |status| (0..work.messages.len()).map(|at| (at, status)).collect::<Vec<_>>();
         let Some(last) = work.messages.len().checked_sub(1) else { return Ok(()) };
         match self.rng.u8(..100) {
@@ -57,10 +70,9 @@ impl Consumer<'_> {
             16..18 => {
                 let some: Vec<_> = all(Status::Completed).drain(..=last / 2).collect();
                 self.session.ack(&work, &some).await;
+                self.leave(work);
             }
-            // Nothing is said at all.
-            18 => (),
-            19..24 => {
+            18..24 => {
                 self.session.renew(&work, self.load.lease * 2).await;
                 self.session.ack(&work, &all(Status::Completed)).await;
             }
@@ -80,6 +92,25 @@ impl Consumer<'_> {
             _ => self.session.ack(&work, &all(Status::Completed)).await,
         }
         Ok(())
+    }
+
+    /// Say nothing more of it, until it has come again.
+    fn leave(&mut self, work: Work) {
+        self.unsaid.truncate(UNSAID - 1);
+        self.unsaid.insert(0, work);
+    }
+
+    /// What was left and comes again now is said to be done under the lease that was replaced. Nobody may take that.
+    async fn too_late(&mut self, work: &Work) {
+        let left = std::mem::take(&mut self.unsaid);
+        for left in left {
+            let late: Vec<_> = left.shared_with(work).into_iter().map(|at| (at, Status::Completed)).collect();
+            if late.is_empty() {
+                self.unsaid.push(left);
+            } else {
+                self.session.ack(&left, &late).await;
+            }
+        }
     }
 
     /// Take out what is left of a queue. Answers whether that was all.

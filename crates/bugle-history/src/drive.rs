@@ -75,7 +75,7 @@ impl Running {
                 let (load, stop, group) = (running.load.clone(), running.stop.clone(), group.clone());
                 let ids = Ids::new(format!("{:x}-{group}{n}", load.seed));
                 running.clients.spawn(async move {
-                    Consumer { load: &load, group: &group, session, ids, rng }.consume(&stop).await
+                    Consumer::new(&load, &group, session, ids, rng).consume(&stop).await
                 });
             }
         }
@@ -119,7 +119,7 @@ impl Running {
                 let (group, queue) = (group.clone(), queue.clone());
                 drains.spawn(async move {
                     let (ids, rng) = (Ids::new(String::new()), Rng::with_seed(load.seed));
-                    let mut consumer = Consumer { load: &load, group: &group, session, ids, rng };
+                    let mut consumer = Consumer::new(&load, &group, session, ids, rng);
                     if consumer.drain(&queue).await {
                         Ok(())
                     } else {

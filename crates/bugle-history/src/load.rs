@@ -23,6 +23,8 @@ pub struct Load {
     pub quick: String,
     /// Consumers in each group.
     pub consumers: usize,
+    /// Of a hundred deliveries, of how many nothing is said until they have come again.
+    pub careless: u32,
     /// Length of leases, in whole seconds.
     pub lease: Duration,
     /// Longest time for one request, on top of what it asks the server to wait.
@@ -54,6 +56,7 @@ impl Load {
             groups: vec!["first".to_owned(), "second".to_owned()],
             quick: "quick".to_owned(),
             consumers: 2,
+            careless: 2,
             lease: Duration::from_secs(1),
             timeout: Duration::from_secs(5),
             settle: Duration::ZERO,

@@ -38,6 +38,12 @@ pub enum Op {
         group: String,
         /// The length of the lease asked for, in microseconds; `None` = committed by the delivery.
         lease_for: Option<u64>,
+        /// At most so many messages were asked for. (Histories of before it was written down say: any number.)
+        #[serde(default = "any")]
+        batch: u32,
+        /// From at most so many partitions.
+        #[serde(default = "any")]
+        partitions: u32,
         /// The lease, and messages in the order of the answer.
         outcome: Outcome<(Option<Uuid>, Vec<Delivered>)>,
     },
@@ -82,6 +88,10 @@ pub enum Op {
         /// Which group.
         group: String,
     },
+}
+
+fn any() -> u32 {
+    u32::MAX
 }
 
 /// What a client knows of a request.

@@ -42,6 +42,17 @@ impl Work {
     }
 }
 
+impl Work {
+    /// Places of those of its messages that came again in another delivery.
+    pub(crate) fn shared_with(&self, later: &Work) -> Vec<usize> {
+        let again = |message: &Message| {
+            let is = |other: &Message| other.partition == message.partition && other.offset == message.offset;
+            self.queue == later.queue && later.messages.iter().any(is)
+        };
+        (0..self.messages.len()).filter(|at| again(&self.messages[*at])).collect()
+    }
+}
+
 impl Session {
     /// A client that begins with the server of this number.
     pub(crate) fn new(load: &Load, first: usize, recorder: Recorder) -> Result<Self, Error> {
@@ -114,7 +125,8 @@ impl Session {
         };
         let (queue, group) = (pop.queue.to_owned(), pop.group.to_owned());
         let lease_for = pop.lease.map(|lease| lease.as_micros() as u64);
-        self.recorder.end(begun, Op::Pop { queue, group, lease_for, outcome });
+        let (batch, partitions) = (pop.batch, pop.partitions);
+        self.recorder.end(begun, Op::Pop { queue, group, lease_for, batch, partitions, outcome });
         self.after(error).await;
         work
     }

@@ -4,12 +4,9 @@
 mod support;
 
 use std::collections::HashSet;
-use std::future::Future;
-use std::pin::pin;
-use std::task::{Context, Poll, Waker};
 
-use bugle_disk::{Fault, Keep, Operation, SimDisk};
-use bugle_spool::{FileSpool, OpenError};
+use bugle_disk::{Cuts, Fault, Keep, SimDisk, cuts_while_opening};
+use bugle_spool::FileSpool;
 use bugle_store::Spool;
 use fastrand::Rng;
 use support::model::Model;
@@ -17,76 +14,28 @@ use support::{drain, look, number, open, record};
 
 /// Rounds of the workload: about a dozen files, most of them drained again.
 const ROUNDS: u64 = 60;
-const OUTCOMES: [Keep; 6] = [Keep::Nothing, Keep::Everything, Keep::Data, Keep::Names, Keep::Any, Keep::Any];
 
-/// Waits for an answer and calls `at` before each operation of the disk until it is there.
-fn stepping<T>(disk: &SimDisk, answer: impl Future<Output = T>, mut at: impl FnMut(&Operation)) -> T {
-    let mut answer = pin!(answer);
-    loop {
-        let asked = disk.asked();
-        if let Poll::Ready(answer) = answer.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            return answer;
-        }
-        match asked {
-            Some(operation) => {
-                at(&operation);
-                disk.grant();
-            }
-            None => std::thread::yield_now(),
-        }
-    }
-}
-
-/// While it lives, operations wait. A test that fails must not leave the spool waiting.
-struct Running<'a>(&'a SimDisk);
-
-impl Drop for Running<'_> {
-    fn drop(&mut self) {
-        self.0.step(false);
-    }
-}
-
-/// Run the workload and look at every operation: its number, itself, and what must be true there.
-fn tour(
-    runtime: &tokio::runtime::Runtime,
-    disk: &SimDisk,
-    mut at: impl FnMut(usize, &Operation, &Model),
-) -> usize {
-    let (mut model, mut operations) = (Model::default(), 0);
-    let spool = open(disk).unwrap();
-    disk.step(true);
-    let _running = Running(disk);
-    let _context = runtime.enter();
+/// Run the workload and look at every operation: what a cut there could leave, what must be true of it, and when it was.
+fn tour(spool: &FileSpool, cuts: &mut Cuts<'_>, mut judge: impl FnMut(&SimDisk, &Model, &str)) {
+    let mut model = Model::default();
     for round in 0..ROUNDS {
-        let put = round % 3 < 2;
-        let batch = if put {
+        if round % 3 < 2 {
             model.doubtful = (0..round % 4 + 1).map(|n| model.next + n).collect();
             model.next += model.doubtful.len() as u64;
-            None
+            let records = model.doubtful.iter().map(|n| record(*n)).collect();
+            let truth = (model.answered.len(), model.done);
+            cuts.during(truth, spool.put(records), |image, when| judge(image, &model, when)).unwrap();
+            let answered = std::mem::take(&mut model.doubtful);
+            model.answered.extend(answered);
         } else {
-            let batch =
-                stepping(disk, spool.front(150), |_| unreachable!("reading changes nothing")).unwrap();
+            let nothing = |_: &SimDisk, _: &str| unreachable!("reading changes nothing");
+            let batch = cuts.during((), spool.front(150), nothing).unwrap();
             model.maybe_done = batch.records.last().map_or(model.done, |last| number(last) + 1);
-            Some(batch)
-        };
-        let stop = |operation: &Operation| {
-            operations += 1;
-            at(operations, operation, &model);
-        };
-        match batch {
-            None => {
-                let records = model.doubtful.iter().map(|n| record(*n)).collect();
-                stepping(disk, spool.put(records), stop).unwrap();
-                let answered = std::mem::take(&mut model.doubtful);
-                model.answered.extend(answered);
-            }
-            Some(batch) => {
-                stepping(disk, spool.done(batch), stop).unwrap();
-                model.done = model.maybe_done;
-            }
+            let truth = (model.answered.len(), model.done);
+            cuts.during(truth, spool.done(batch), |image, when| judge(image, &model, when)).unwrap();
+            model.done = model.maybe_done;
         }
     }
-    operations
 }
 
 /// Open what a cut left, and use it.
@@ -101,49 +50,24 @@ async fn go_on(image: &SimDisk, mut model: Model, when: &str) {
     assert_eq!(drain(&again).await, model.answered, "{when}");
 }
 
-/// Cuts while opening after a cut, at each operation of that.
-fn second_cuts(runtime: &tokio::runtime::Handle, image: &SimDisk, model: &Model, rng: &mut Rng) -> usize {
-    for operation in 1.. {
-        let disk = image.copy();
-        disk.cut_after(operation);
-        match open(&disk) {
-            Ok(_) if disk.keep_on() => return 3 * (operation as usize - 1),
-            Ok(_) => (),
-            Err(OpenError::Io(_, e)) if e.to_string().contains("power cut") => (),
-            Err(e) => panic!("operation {operation} of opening: refused: {e}"),
-        }
-        for keep in [Keep::Nothing, Keep::Everything, Keep::Any] {
-            let second = disk.image(keep, rng);
-            let spool = open(&second).unwrap();
-            model.clone().found(&runtime.block_on(look(&spool)));
-        }
-    }
-    unreachable!("there are not so many operations")
-}
-
 #[test]
 fn a_cut_at_every_operation_and_a_second_one_while_opening() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
-    let disk = SimDisk::default();
-    let (mut images, mut cuts, mut seconds) = (HashSet::new(), 0, 0);
-    let mut kinds = HashSet::new();
-    let operations = tour(&runtime, &disk, |number, operation, model| {
-        kinds.insert(std::mem::discriminant(operation));
-        for (outcome, keep) in OUTCOMES.into_iter().enumerate() {
-            for during in [false, true] {
-                let mut rng = Rng::with_seed((number * 100 + outcome * 2 + usize::from(during)) as u64);
-                let image =
-                    if during { disk.image_during(keep, &mut rng) } else { disk.image(keep, &mut rng) };
-                cuts += 1;
-                if images.insert((image.digest(), model.answered.len(), model.done)) {
-                    let when = format!("operation {number} ({operation:?}), {keep:?} kept, during: {during}");
-                    seconds += second_cuts(runtime.handle(), &image, model, &mut Rng::with_seed(cuts));
-                    runtime.block_on(go_on(&image, model.clone(), &when));
-                }
-            }
-        }
+    let _context = runtime.enter();
+    let (disk, mut seconds) = (SimDisk::default(), 0);
+    let spool = open(&disk).unwrap();
+    let mut cuts = Cuts::begin(&disk, (0, 1));
+    let mut rng = Rng::with_seed(1);
+    tour(&spool, &mut cuts, |image, model, when| {
+        seconds += 3 * cuts_while_opening(image, when, &mut rng, open, |second, _, _| {
+            let spool = open(second).unwrap();
+            model.clone().found(&runtime.block_on(look(&spool)));
+        });
+        runtime.block_on(go_on(image, model.clone(), when));
     });
-    println!("{operations} operations, {cuts} cuts, {} other images, {seconds} second cuts", images.len());
+    let kinds: HashSet<_> = cuts.operations().iter().map(std::mem::discriminant).collect();
+    let (operations, (all, images)) = (cuts.operations().len(), cuts.counts());
+    println!("{operations} operations, {all} cuts, {images} other images, {seconds} second cuts");
     assert!(
         operations > 100 && kinds.len() == 5,
         "all but renames: {operations} operations of {} kinds",

@@ -169,6 +169,10 @@ impl EmbeddedStore {
 }
 
 impl Engine for EmbeddedStore {
+    fn stopped(&self) -> Option<String> {
+        self.shared.check().err().map(|error| error.reason)
+    }
+
     fn backup(&self) -> BackupAnswer<'_> {
         let shared = self.shared.clone();
         Box::pin(async move {

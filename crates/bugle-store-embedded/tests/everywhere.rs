@@ -7,13 +7,10 @@
 
 mod support;
 
-use std::collections::{BTreeSet, HashSet};
-use std::future::Future;
-use std::pin::pin;
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 
-use bugle_disk::{Keep, Operation, SimDisk};
+use bugle_disk::{Cuts, Operation, SimDisk, cuts_while_opening};
 use bugle_store::Engine;
 use bugle_store_embedded::{EmbeddedOptions, EmbeddedStore, OpenError};
 use fastrand::Rng;
@@ -22,9 +19,6 @@ use support::model::Pair;
 /// Changes of the workload, and its seed: with it, every kind of operation occurs (see `EVERYTHING`).
 const CHANGES: usize = 110;
 const SEED: u64 = 3;
-
-/// What a cut may keep, tried at every operation. Before the operation begins, and in the middle of it.
-const OUTCOMES: [Keep; 6] = [Keep::Nothing, Keep::Everything, Keep::Data, Keep::Names, Keep::Any, Keep::Any];
 
 /// Kinds of operations that the workload must contain, so that it cannot become thinner unnoticed.
 const EVERYTHING: [&str; 21] = [
@@ -99,108 +93,46 @@ fn describe(operation: &Operation) -> String {
     }
 }
 
-/// Waits for an answer and calls `at` before each operation of the disk until it is there.
-fn stepping<T>(disk: &SimDisk, answer: impl Future<Output = T>, mut at: impl FnMut(&Operation)) -> T {
-    let mut answer = pin!(answer);
-    loop {
-        let asked = disk.asked();
-        // An answer given before the operation was asked for is seen here.
-        if let Poll::Ready(answer) = answer.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            return answer;
-        }
-        match asked {
-            Some(operation) => {
-                at(&operation);
-                disk.grant();
-            }
-            None => std::thread::yield_now(),
-        }
-    }
-}
-
-/// While it lives, operations wait. A test that fails must not leave the store waiting.
-struct Running<'a>(&'a SimDisk);
-
-impl Drop for Running<'_> {
-    fn drop(&mut self) {
-        self.0.step(false);
-    }
-}
-
-/// The workload, with a look at every operation.
-struct Tour {
-    runtime: tokio::runtime::Runtime,
-    seen: BTreeSet<String>,
-    images: HashSet<(u64, usize)>,
+/// What a run of the workload has seen.
+struct Seen {
+    kinds: BTreeSet<String>,
     operations: usize,
     cuts: usize,
-    answered: usize,
-    /// Of how many tours this is which one: each looks at its share of the operations.
-    share: (usize, usize),
+    images: usize,
 }
 
-impl Tour {
-    fn new(share: (usize, usize)) -> Self {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let (seen, images) = (BTreeSet::new(), HashSet::new());
-        Self { runtime, seen, images, operations: 0, cuts: 0, answered: 0, share }
+/// Run the workload; `judge` every image that a cut could leave, at a share of its operations.
+fn tour(
+    runtime: &tokio::runtime::Runtime,
+    share: (usize, usize),
+    mut judge: impl FnMut(&tokio::runtime::Runtime, &SimDisk, Pair, &str),
+) -> Seen {
+    let disk = SimDisk::default();
+    let (mut pair, mut rng) = (Pair::new(), Rng::with_seed(SEED));
+    let store = open(&disk).unwrap();
+    let mut cuts = Cuts::begin(&disk, share);
+    for answered in 0..CHANGES {
+        let change = pair.begin(&mut rng);
+        let at = |image: &SimDisk, when: &str| judge(runtime, image, pair.fork(), when);
+        cuts.during(answered, change.make(&*store), at).unwrap();
+        pair.answered();
     }
+    let at = |image: &SimDisk, when: &str| judge(runtime, image, pair.fork(), when);
+    cuts.during(CHANGES, store.close(), at).unwrap();
+    let mut kinds: BTreeSet<String> = cuts.operations().iter().map(describe).collect();
+    kinds.insert("close".to_owned());
+    let (operations, (cuts, images)) = (cuts.operations().len(), cuts.counts());
+    Seen { kinds, operations, cuts, images }
+}
 
-    /// Run the workload; `judge` every image that a cut could leave.
-    fn run(&mut self, mut judge: impl FnMut(&tokio::runtime::Runtime, SimDisk, Pair, &str)) {
-        let disk = SimDisk::default();
-        let (mut pair, mut rng) = (Pair::new(), Rng::with_seed(SEED));
-        let store = open(&disk).unwrap();
-        disk.step(true);
-        let running = Running(&disk);
-        for _ in 0..CHANGES {
-            let change = pair.begin(&mut rng);
-            let at = |operation: &Operation| self.stop(&disk, &pair, operation, &mut judge);
-            stepping(&disk, change.make(&*store), at).unwrap();
-            pair.answered();
-            self.answered += 1;
-        }
-        self.seen.insert("close".to_owned());
-        let at = |operation: &Operation| self.stop(&disk, &pair, operation, &mut judge);
-        stepping(&disk, store.close(), at).unwrap();
-        drop(running);
-    }
-
-    fn stop(
-        &mut self,
-        disk: &SimDisk,
-        pair: &Pair,
-        operation: &Operation,
-        judge: &mut impl FnMut(&tokio::runtime::Runtime, SimDisk, Pair, &str),
-    ) {
-        self.operations += 1;
-        self.seen.insert(describe(operation));
-        if self.operations % self.share.1 != self.share.0 {
-            return;
-        }
-        for (number, keep) in OUTCOMES.into_iter().enumerate() {
-            for during in [false, true] {
-                let mut rng =
-                    Rng::with_seed((self.operations * 100 + number * 2 + usize::from(during)) as u64);
-                let image =
-                    if during { disk.image_during(keep, &mut rng) } else { disk.image(keep, &mut rng) };
-                self.cuts += 1;
-                if self.images.insert((image.digest(), self.answered)) {
-                    let when = format!(
-                        "operation {} ({operation:?}), {keep:?} kept, during: {during}",
-                        self.operations
-                    );
-                    judge(&self.runtime, image, pair.fork(), &when);
-                }
-            }
-        }
-    }
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().build().unwrap()
 }
 
 /// Open what a cut left, and use it.
-async fn go_on(image: SimDisk, mut pair: Pair, when: &str) {
+async fn go_on(image: &SimDisk, mut pair: Pair, when: &str) {
     let mut rng = Rng::with_seed(9);
-    let store = open(&image).unwrap_or_else(|e| panic!("{when}: refused: {e}; {:?}", image.files()));
+    let store = open(image).unwrap_or_else(|e| panic!("{when}: refused: {e}; {:?}", image.files()));
     println!("{when}");
     pair.verify(&*store, &mut rng).await;
     for _ in 0..3 {
@@ -208,16 +140,18 @@ async fn go_on(image: SimDisk, mut pair: Pair, when: &str) {
     }
     store.close().await.unwrap();
     drop(store);
-    pair.verify(&*open(&image).unwrap(), &mut rng).await;
+    pair.verify(&*open(image).unwrap(), &mut rng).await;
 }
 
 /// A cut at every operation of a share of the workload.
 fn cuts(share: usize, shares: usize) {
-    let mut tour = Tour::new((share, shares));
-    tour.run(|runtime, image, pair, when| runtime.block_on(go_on(image, pair, when)));
-    println!("{} operations, {} cuts, {} other images", tour.operations, tour.cuts, tour.images.len());
-    let missing: Vec<_> = EVERYTHING.iter().filter(|kind| !tour.seen.contains(**kind)).collect();
-    assert!(missing.is_empty(), "not in the workload: {missing:?}; there is {:?}", tour.seen);
+    let go = |runtime: &tokio::runtime::Runtime, image: &SimDisk, pair, when: &str| {
+        runtime.block_on(go_on(image, pair, when));
+    };
+    let seen = tour(&runtime(), (share, shares), go);
+    println!("{} operations, {} cuts, {} other images", seen.operations, seen.cuts, seen.images);
+    let missing: Vec<_> = EVERYTHING.iter().filter(|kind| !seen.kinds.contains(**kind)).collect();
+    assert!(missing.is_empty(), "not in the workload: {missing:?}; there is {:?}", seen.kinds);
 }
 
 #[test]
@@ -230,41 +164,15 @@ fn a_cut_at_every_operation_second() {
     cuts(1, 2);
 }
 
-/// Cuts while opening after a cut, at each operation of that.
-fn double_cuts(
-    image: &SimDisk,
-    pair: &Pair,
-    rng: &mut Rng,
-    runtime: &tokio::runtime::Runtime,
-    when: &str,
-) -> usize {
-    for operation in 1.. {
-        let disk = image.copy();
-        disk.cut_after(operation);
-        let whole = match open(&disk) {
-            Ok(store) => disk.keep_on().then_some(store),
-            Err(OpenError::Io(e)) if e.to_string().contains("power cut") => None,
-            Err(e) => panic!("{when}, then operation {operation} of opening: refused: {e}"),
-        };
-        if whole.is_some() {
-            return operation as usize - 1;
-        }
-        for keep in [Keep::Nothing, Keep::Everything, Keep::Any] {
-            let second = disk.image(keep, rng);
-            println!("{when}, then operation {operation} of opening, {keep:?} kept");
-            runtime.block_on(async {
-                pair.fork().verify(&*open(&second).unwrap(), rng).await;
-            });
-        }
-    }
-    unreachable!("there are not so many operations")
-}
-
 #[test]
 fn a_second_cut_at_every_operation_of_opening() {
-    let mut tour = Tour::new((0, 29));
     let (mut rng, mut seconds) = (Rng::with_seed(5), 0);
-    tour.run(|runtime, image, pair, when| seconds += double_cuts(&image, &pair, &mut rng, runtime, when));
-    println!("{} images, {} second cuts", tour.images.len(), seconds * 3);
+    let seen = tour(&runtime(), (0, 29), |runtime, image, pair, when| {
+        seconds += cuts_while_opening(image, when, &mut rng, open, |second, when, rng| {
+            println!("{when}");
+            runtime.block_on(async { pair.fork().verify(&*open(second).unwrap(), rng).await });
+        });
+    });
+    println!("{} images, {} second cuts", seen.images, seconds * 3);
     assert!(seconds > 500, "{seconds}");
 }

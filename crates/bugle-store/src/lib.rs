@@ -26,6 +26,8 @@ mod survey;
 mod tally;
 mod time;
 
+#[cfg(feature = "testing")]
+mod calls;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 
@@ -36,6 +38,9 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 pub use backup::{Backup, BackupAnswer, BackupError, BackupPiece, NoFiles};
+#[cfg(feature = "testing")]
+#[doc(hidden)]
+pub use calls::RowId;
 pub use catalog::{
     DeadLetterFilter, Expire, GroupRecord, LaneError, NewLane, Page, PutQueue, PutSwitches, Queue, Snapshot,
     Start, Switches, Trace, TraceFilter, TraceName,
@@ -217,6 +222,11 @@ pub trait Engine: Store + Catalog {
     /// Its connections now; an engine without a database has none.
     fn connections(&self) -> Connections {
         Connections::default()
+    }
+
+    /// Why it answers nothing more until it is opened again; `None` while it may answer, now or later. Never blocks.
+    fn stopped(&self) -> Option<String> {
+        None
     }
 
     /// What its database tells of itself, for operators: sections by name, each a JSON text. An engine without a database

@@ -25,11 +25,14 @@ pub struct Greeting {
 }
 
 /// `GET /health/live` and `/health/ready`.
-#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct StatusAnswer {
     /// In one word.
-    #[schemars(extend("enum" = ["alive", "ready", "draining"]))]
+    #[schemars(extend("enum" = ["alive", "ready", "draining", "stopped"]))]
     pub status: &'static str,
+    /// Why the store has stopped, if it has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// `GET /health`.

@@ -9,10 +9,9 @@ use bugle_client::{Client, NewMessage, PushStatus, Subscription};
 use bugle_history::{Pushed, Report, Terms, check};
 use rustix::process::Signal;
 
-use super::cluster::Cluster;
 use super::loss::{Break, Contents, judge, lost};
-use super::takeover::{load, resumed};
-use crate::scenario::{Engine, Outcome, Scenario};
+use super::scene::{Act, Scene};
+use crate::scenario::Outcome;
 use crate::servers::Server;
 use crate::stage::{Stage, gap};
 
@@ -23,7 +22,7 @@ const BATCH: u32 = 500;
 pub(super) struct Contrast;
 
 #[async_trait]
-impl Scenario for Contrast {
+impl Act for Contrast {
     fn name(&self) -> &'static str {
         "failover-async"
     }
@@ -32,46 +31,35 @@ impl Scenario for Contrast {
         "the primary is killed while its standbys lag: what is lost is counted, and must not be served"
     }
 
-    fn engine(&self) -> Engine {
-        Engine::Postgres
-    }
-
-    fn is_usual(&self) -> bool {
+    fn in_step(&self) -> bool {
         false
     }
 
-    fn measures(&self) -> bool {
-        true
-    }
-
-    async fn run(&self, stage: &mut Stage) -> Result<Outcome> {
-        let mut cluster = Cluster::start(&stage.dir, false).await?;
-        let servers = stage.sharing(&cluster.address(), 2).await?;
-        let load = load(stage, &servers);
+    async fn play(&self, scene: &mut Scene, stage: &mut Stage) -> Result<Outcome> {
         let began = Instant::now();
         let now = || u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
-        let trial = stage.begin(&load)?;
+        let trial = stage.begin(&scene.load)?;
         trial.traffic(600).await?;
-        let (leader, _) = cluster.leader(None).await?;
+        let (leader, _) = scene.cluster.leader(None).await?;
         // From now on standbys get nothing, and nobody notices.
-        let senders = cluster.nodes[leader].signal_senders(Signal::STOP)?;
+        let senders = scene.cluster.nodes[leader].signal_senders(Signal::STOP)?;
         ensure!(senders == 2, "{senders} standbys are sent the log");
         trial.traffic(600).await?;
         let killed = now();
-        cluster.nodes[leader].kill();
-        cluster.leader(Some(leader)).await?;
-        resumed(&servers).await?;
+        scene.cluster.nodes[leader].kill();
+        scene.cluster.leader(Some(leader)).await?;
+        scene.resumed().await?;
         let broken = Break { killed, resumed: now() };
         trial.traffic(1000).await?;
         let history = trial.end(stage).await?;
 
-        let queues = [load.queue.as_str(), load.outputs.as_str()];
-        let contents = contents(servers[1].url(), "witness", &queues).await?;
+        let queues = [scene.load.queue.as_str(), scene.load.outputs.as_str()];
+        let contents = contents(scene.servers[1].url(), "witness", &queues).await?;
         let gone = lost(&history, broken, &contents);
         let said = check(&history, &Terms::default());
         let mut report = Report { counts: Default::default(), violations: Vec::new(), ..said.clone() };
         judge(&history, broken, &contents, &mut report);
-        again(&servers, &gone, &queues).await?;
+        again(&scene.servers, &gone, &queues).await?;
         let figures = vec![
             format!("{} of {} acknowledged messages lost by the standby", gone.len(), said.pushed),
             format!("the checker of the whole history names {:?}", said.counts),

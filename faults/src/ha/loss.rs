@@ -59,7 +59,7 @@ pub(super) fn judge(history: &History, broken: Break, contents: &Contents, repor
     let mut groups: BTreeSet<(&str, &str)> = BTreeSet::new();
     for record in after() {
         match &record.op {
-            Op::Pop { queue, group, lease_for, outcome: Outcome::Done((_, messages)) } => {
+            Op::Pop { queue, group, lease_for, outcome: Outcome::Done((_, messages)), .. } => {
                 if lease_for.is_some() {
                     given.entry(group).or_default().extend(messages.iter().map(|m| m.id.as_str()));
                 }
@@ -123,7 +123,8 @@ mod tests {
     fn pop(time: u64, id: &str, offset: u64) -> Record {
         let message = Delivered { partition: "p".into(), offset, id: id.into(), payload: id.into() };
         let outcome = Outcome::Done((None, vec![message]));
-        at(time, Op::Pop { queue: "q".into(), group: "g".into(), lease_for: Some(1), outcome })
+        let (queue, group) = ("q".to_owned(), "g".to_owned());
+        at(time, Op::Pop { queue, group, lease_for: Some(1), batch: 10, partitions: 1, outcome })
     }
 
     fn drained(time: u64) -> Record {

@@ -2,21 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use async_trait::async_trait;
-use bugle_history::{Load, Terms};
+use bugle_history::Terms;
 use rustix::process::Signal;
 
-use super::balancer::Balancer;
 use super::cluster::Cluster;
-use super::http;
 use super::node::TTL;
-use crate::scenario::{Engine, Outcome, Scenario};
-use crate::servers::Server;
+use super::scene::{Act, Scene};
+use crate::scenario::Outcome;
 use crate::stage::Stage;
-
-/// Servers that do not serve so long after another node leads do not by themselves.
-const RESUME_LIMIT: Duration = Duration::from_secs(90);
 
 /// What happens to the primary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +33,7 @@ pub(super) struct Takeover {
 }
 
 #[async_trait]
-impl Scenario for Takeover {
+impl Act for Takeover {
     fn name(&self) -> &'static str {
         match (self.trouble, self.balancer) {
             (Trouble::Killed, _) => "failover",
@@ -59,42 +54,31 @@ impl Scenario for Takeover {
         }
     }
 
-    fn engine(&self) -> Engine {
-        Engine::Postgres
-    }
-
-    fn is_usual(&self) -> bool {
-        false
-    }
-
-    fn measures(&self) -> bool {
+    fn in_step(&self) -> bool {
         true
     }
 
-    async fn run(&self, stage: &mut Stage) -> Result<Outcome> {
-        let mut cluster = Cluster::start(&stage.dir, true).await?;
-        let balancer = match self.balancer {
-            true => Some(Balancer::start(&stage.dir, &cluster)?),
-            false => None,
-        };
-        let address = balancer.as_ref().map_or_else(|| cluster.address(), Balancer::address);
-        let servers = stage.sharing(&address, 2).await?;
-        let mut trial = stage.begin(&load(stage, &servers))?;
+    fn balancer(&self) -> bool {
+        self.balancer
+    }
+
+    async fn play(&self, scene: &mut Scene, stage: &mut Stage) -> Result<Outcome> {
+        let mut trial = stage.begin(&scene.load)?;
         let mut slowest = Duration::ZERO;
         while trial.goes_on() {
             trial.traffic(stage.rng.usize(200..800)).await?;
-            let (leader, _) = cluster.leader(None).await?;
+            let (leader, _) = scene.cluster.leader(None).await?;
             let began = Instant::now();
-            self.strike(&mut cluster, leader, stage).await?;
+            self.strike(&mut scene.cluster, leader, stage).await?;
             trial.injected += 1;
-            cluster.leader(Some(leader)).await?;
+            scene.cluster.leader(Some(leader)).await?;
             slowest = slowest.max(began.elapsed());
-            resumed(&servers).await?;
+            scene.resumed().await?;
             trial.traffic(300).await?;
-            self.heal(&mut cluster, leader)?;
-            cluster.whole().await?;
+            self.heal(&mut scene.cluster, leader)?;
+            scene.cluster.whole().await?;
         }
-        resumed(&servers).await?;
+        scene.resumed().await?;
         trial
             .figures
             .push(format!("another node led after at most {:.1} s (ttl {TTL} s)", slowest.as_secs_f64()));
@@ -130,24 +114,4 @@ impl Takeover {
             Trouble::Isolated => cluster.nodes[former].signal_patroni(Signal::CONT),
         }
     }
-}
-
-/// Clients that have patience: what they sent may be answered when another node has taken over.
-pub(super) fn load(stage: &Stage, servers: &[Server]) -> Load {
-    let settle = Duration::from_secs(5);
-    let drain_limit = Duration::from_secs(120);
-    Load { settle, drain_limit, ..stage.load(servers.iter().map(Server::url)) }
-}
-
-/// Wait until every server takes a push again, without being started again.
-pub(super) async fn resumed(servers: &[Server]) -> Result<()> {
-    let since = Instant::now();
-    for server in servers {
-        let body = r#"{"items":[{"queue":"sign-of-life","payload":1}]}"#;
-        while http::post(server.address(), "/api/v1/push", body).await.is_err() {
-            ensure!(since.elapsed() < RESUME_LIMIT, "{} does not serve again", server.url());
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-    }
-    Ok(())
 }

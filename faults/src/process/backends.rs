@@ -3,17 +3,17 @@
 
 use anyhow::Result;
 use async_trait::async_trait;
-use bugle_history::Terms;
 use rustix::process::Signal;
 
-use crate::scenario::{Engine, Outcome, Scenario};
-use crate::stage::Stage;
+use super::database::Blow;
+use crate::database::Database;
+use crate::stage::{Stage, Trial};
 
 /// See the module.
-pub(crate) struct Backends;
+pub(super) struct Backends;
 
 #[async_trait]
-impl Scenario for Backends {
+impl Blow for Backends {
     fn name(&self) -> &'static str {
         "backends"
     }
@@ -22,26 +22,19 @@ impl Scenario for Backends {
         "kill -9, or the end, of PostgreSQL backends of two servers"
     }
 
-    fn engine(&self) -> Engine {
-        Engine::Postgres
+    fn requests_between(&self, stage: &mut Stage) -> usize {
+        stage.rng.usize(50..800)
     }
 
-    async fn run(&self, stage: &mut Stage) -> Result<Outcome> {
-        let mut database = stage.database().await?;
-        let servers = stage.sharing(&database.address(), 2).await?;
-        let mut trial = stage.begin_on(&servers)?;
-        while trial.goes_on() {
-            let more = stage.rng.usize(50..800);
-            trial.traffic(more).await?;
-            let crash = trial.injected % 2 == 0;
-            let (signal, count) = if crash { (Signal::KILL, 1) } else { (Signal::TERM, 3) };
-            trial.injected += u64::from(database.signal_backends(signal, count).await? > 0);
-            if crash {
-                // It recovers by itself; this waits until it has.
-                database.begin().await?;
-                trial.healed();
-            }
+    async fn strike(&self, database: &mut Database, trial: &mut Trial, _: &Stage) -> Result<()> {
+        let crash = trial.injected.is_multiple_of(2);
+        let (signal, count) = if crash { (Signal::KILL, 1) } else { (Signal::TERM, 3) };
+        trial.injected += u64::from(database.signal_backends(signal, count).await? > 0);
+        if crash {
+            // It recovers by itself; this waits until it has.
+            database.begin().await?;
+            trial.healed();
         }
-        trial.judge(stage, &Terms::default()).await
+        Ok(())
     }
 }

@@ -2,17 +2,17 @@
 
 use anyhow::Result;
 use async_trait::async_trait;
-use bugle_history::Terms;
 use rustix::process::Signal;
 
-use crate::scenario::{Engine, Outcome, Scenario};
-use crate::stage::Stage;
+use super::database::Blow;
+use crate::database::Database;
+use crate::stage::{Stage, Trial};
 
 /// See the module.
-pub(crate) struct Postmaster;
+pub(super) struct Postmaster;
 
 #[async_trait]
-impl Scenario for Postmaster {
+impl Blow for Postmaster {
     fn name(&self) -> &'static str {
         "postmaster"
     }
@@ -21,23 +21,16 @@ impl Scenario for Postmaster {
         "kill -9 of PostgreSQL's postmaster, or an immediate stop, started again at once"
     }
 
-    fn engine(&self) -> Engine {
-        Engine::Postgres
+    fn requests_between(&self, stage: &mut Stage) -> usize {
+        stage.rng.usize(200..1500)
     }
 
-    async fn run(&self, stage: &mut Stage) -> Result<Outcome> {
-        let mut database = stage.database().await?;
-        let servers = stage.sharing(&database.address(), 2).await?;
-        let mut trial = stage.begin_on(&servers)?;
-        while trial.goes_on() {
-            let more = stage.rng.usize(200..1500);
-            trial.traffic(more).await?;
-            let signal = if trial.injected % 2 == 0 { Signal::KILL } else { Signal::QUIT };
-            database.stop(signal).await?;
-            database.begin().await?;
-            trial.healed();
-            trial.injected += 1;
-        }
-        trial.judge(stage, &Terms::default()).await
+    async fn strike(&self, database: &mut Database, trial: &mut Trial, _: &Stage) -> Result<()> {
+        let signal = if trial.injected.is_multiple_of(2) { Signal::KILL } else { Signal::QUIT };
+        database.stop(signal).await?;
+        database.begin().await?;
+        trial.healed();
+        trial.injected += 1;
+        Ok(())
     }
 }

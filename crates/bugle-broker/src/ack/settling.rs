@@ -151,7 +151,9 @@ impl Inner {
                     error: item.error.as_deref(),
                 })
                 .collect();
-            let settled = settle::settle(&next, call.lease, &acks, head, &options, now);
+            // Who names no lease is not asked whose it is.
+            let lease = call.lease.filter(|_| !Bug::StaleAck.is_chosen());
+            let settled = settle::settle(&next, lease, &acks, head, &options, now);
             answers.push(self.answer(settling, &settled));
             dead.extend(settled.dead);
             if let Some(after) = settled.next {

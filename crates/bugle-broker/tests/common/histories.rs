@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use bugle_store::*;
-use uuid::Uuid;
 
 const FOLLOWING: u8 = 0;
 const LAGGING: u8 = 1;
@@ -83,48 +82,15 @@ impl Store for Histories {
         self.timeline.load(Ordering::SeqCst)
     }
 
-    changes! {
-        append(batch: Vec<Append>) -> Vec<Result<Appended, AppendError>>;
-        swap(batch: Vec<Swap>) -> Vec<Result<Swapped, SwapError>>;
-        commit(batch: Vec<Commit>) -> Vec<Result<Committed, CommitError>>;
-        trim(batch: Vec<Trim>) -> Vec<u64>;
-    }
+    engine_calls!(append, swap, changes => changes);
 
-    questions! {
-        read(batch: Vec<Read>) -> Vec<Segments>;
-        find(batch: Vec<Find>) -> Vec<Vec<Found>>;
-        probe(batch: Vec<Probe>) -> Vec<Probed>;
-        load(batch: Vec<Load>) -> Vec<Vec<LaneCursor>>;
-        position(batch: Vec<Position>) -> Vec<Offset>;
-        aged(batch: Vec<Aged>) -> Vec<Vec<AgedLane>>;
-        survey(survey: Survey) -> Surveyed;
-    }
+    engine_calls!(questions => questions);
 }
 
 impl Catalog for Histories {
-    changes! {
-        put_switches(change: PutSwitches) -> Switches;
-        put_queue(queue: Queue) -> PutQueue;
-        delete_queue(id: QueueId) -> bool;
-        ensure_lanes(batch: Vec<NewLane>) -> Vec<Result<Lane, LaneError>>;
-        put_group(group: GroupRecord) -> Option<GroupRecord>;
-        update_group(group: GroupRecord) -> bool;
-        delete_group(queue: QueueId, group: Group, record: bool) -> u64;
-        delete_dead_letters(ids: Vec<Uuid>) -> u64;
-        put_trace(trace: Trace) -> ();
-        expire(what: Expire, limit: usize) -> u64;
-    }
+    engine_calls!(catalog_changes => changes);
 
-    questions! {
-        ping() -> ();
-        snapshot(known: Option<u64>) -> Option<Snapshot>;
-        lanes(queue: QueueId, after: Option<Arc<str>>, limit: usize) -> Vec<Lane>;
-        tallies(queues: Option<Vec<QueueId>>, now: Timestamp) -> Vec<QueueTally>;
-        dead_letters(filter: DeadLetterFilter, page: Page) -> (Vec<DeadLetter>, u64);
-        dead_letters_after(filter: DeadLetterFilter, after: Option<(Timestamp, Uuid)>, limit: usize) -> Vec<DeadLetter>;
-        traces(filter: TraceFilter, page: Page) -> (Vec<Trace>, u64);
-        trace_names(page: Page) -> (Vec<TraceName>, u64);
-    }
+    engine_calls!(catalog_questions => questions);
 }
 
 impl Engine for Histories {

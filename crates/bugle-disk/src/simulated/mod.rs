@@ -9,8 +9,10 @@
 //! * **Flipped bits** at rest ([`SimDisk::flip`]).
 //!
 //! Everything random comes from a seed. [`SimDisk::step`] stops before every operation, so that a test can look at all that
-//! power cuts would leave at that moment.
+//! power cuts would leave at that moment; [`Cuts`] does so for a whole workload. [`Ruler`] cuts files into regions to flip bits in.
 
+mod everywhere;
+mod regions;
 mod seeds;
 mod survival;
 mod world;
@@ -23,6 +25,8 @@ use fastrand::Rng;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::{Disk, DiskFile};
+pub use everywhere::{Cuts, cuts_while_opening};
+pub use regions::{Region, Ruler, some_of_each};
 pub use seeds::run_seeds;
 use world::{Effect, Inode, World};
 
@@ -210,9 +214,13 @@ impl SimDisk {
     /// A copy of everything as it is seen now, all of it durable.
     pub fn copy(&self) -> Self {
         let world = self.0.world.lock();
-        let inodes = world.inodes.iter().map(|inode| Inode::durable(inode.seen.clone())).collect();
-        let (durable_names, names) = (world.names.clone(), world.names.clone());
-        Self::with(World { inodes, durable_names, names, made: world.made, ..World::default() })
+        let mut copy = World { made: world.made, ..World::default() };
+        for (name, inode) in &world.names {
+            copy.names.insert(name.clone(), copy.inodes.len());
+            copy.inodes.push(Inode::durable(world.inodes[*inode].seen.clone()));
+        }
+        copy.durable_names = copy.names.clone();
+        Self::with(copy)
     }
 
     /// A number that tells two disks with other content apart.

@@ -1,5 +1,7 @@
 //! One group in one lane: the two bounds of what is committed, and the lease that is live.
 
+use std::ops::Range;
+
 use uuid::Uuid;
 
 /// See the module.
@@ -54,16 +56,26 @@ impl Reader {
         self.on_their_way.retain(|(other, ..)| *other != began);
     }
 
-    /// How far the group may be for a request that began at this moment.
-    pub(super) fn possible(&self, began: u64) -> u64 {
-        let mut position = self.possibly;
-        // One may have followed another: as many rounds as there are.
-        for _ in &self.on_their_way {
-            let others =
-                self.on_their_way.iter().filter(|(other, first, _)| *other != began && *first <= position);
-            position = others.map(|(.., end)| *end).max().unwrap_or(0).max(position);
+    /// Everything below may be committed.
+    pub(super) fn possibly(&self) -> u64 {
+        self.possibly
+    }
+
+    /// What a delivery that starts at `first`, to a request that began at this moment, leads past: what lies before it, is not
+    /// committed in any case, and is not on its way to somebody else.
+    pub(super) fn led_past(&self, began: u64, first: u64) -> Vec<Range<u64>> {
+        let others = self.on_their_way.iter().filter(|(other, ..)| *other != began);
+        let mut others: Vec<Range<u64>> = others.map(|(_, first, end)| *first..*end).collect();
+        others.sort_unstable_by_key(|range| range.start);
+        let (mut at, mut past) = (self.possibly, Vec::new());
+        for other in others.into_iter().chain(std::iter::once(first..first)) {
+            let until = other.start.min(first);
+            if at < until {
+                past.push(at..until);
+            }
+            at = at.max(other.end);
         }
-        position
+        past
     }
 
     /// Everything below `position` is committed from this moment on.

@@ -12,14 +12,14 @@ const REFUSED: Acked = Acked { success: false, noop: false, dlq: false };
 
 /// A history written by hand: one request after the other, a millisecond apart, unless said otherwise.
 #[derive(Default)]
-struct Log {
+pub(super) struct Log {
     records: Vec<Record>,
     moment: u64,
     at: u64,
 }
 
 impl Log {
-    fn add(&mut self, op: Op) -> &mut Self {
+    pub(super) fn add(&mut self, op: Op) -> &mut Self {
         let (began, began_at) = (self.moment, self.at);
         self.moment += 2;
         self.at += 1000;
@@ -29,7 +29,7 @@ impl Log {
     }
 
     /// The last two requests overlapped: the last began before the one before it ended.
-    fn overlapping(&mut self) -> &mut Self {
+    pub(super) fn overlapping(&mut self) -> &mut Self {
         let [.., before, last] = &mut self.records[..] else { panic!("two requests are needed") };
         std::mem::swap(&mut before.ended, &mut last.began);
         (last.began_at, before.ended_at) = (before.began_at, last.ended_at);
@@ -41,25 +41,35 @@ impl Log {
         self
     }
 
-    fn push(&mut self, ids: &[&str], outcome: Outcome<()>) -> &mut Self {
+    pub(super) fn push(&mut self, ids: &[&str], outcome: Outcome<()>) -> &mut Self {
         let messages = ids.iter().map(|id| message("q", id)).collect();
         self.add(Op::Push { messages, outcome })
     }
 
-    fn pop(&mut self, group: &str, lease: u128, from: u64, ids: &[&str]) -> &mut Self {
+    pub(super) fn pop(&mut self, group: &str, lease: u128, from: u64, ids: &[&str]) -> &mut Self {
         let outcome = Done((Some(Uuid::from_u128(lease)), given(from, ids)));
         let (queue, group) = ("q".to_owned(), group.to_owned());
-        self.add(Op::Pop { queue, group, lease_for: Some(SECOND), outcome })
+        self.add(Op::Pop { queue, group, lease_for: Some(SECOND), batch: 10, partitions: 1, outcome })
     }
 
-    fn quick(&mut self, outcome: Outcome<(Option<Uuid>, Vec<Delivered>)>) -> &mut Self {
+    pub(super) fn quick(&mut self, outcome: Outcome<(Option<Uuid>, Vec<Delivered>)>) -> &mut Self {
+        self.quick_of(10, 1, outcome)
+    }
+
+    pub(super) fn quick_of(
+        &mut self,
+        batch: u32,
+        partitions: u32,
+        outcome: Outcome<(Option<Uuid>, Vec<Delivered>)>,
+    ) -> &mut Self {
         let (queue, group) = ("q".to_owned(), "quick".to_owned());
-        self.add(Op::Pop { queue, group, lease_for: None, outcome })
+        self.add(Op::Pop { queue, group, lease_for: None, batch, partitions, outcome })
     }
 
     fn outputs(&mut self, ids: &[&str]) -> &mut Self {
         let outcome = Done((Some(Uuid::from_u128(99)), given(0, ids)));
-        self.add(Op::Pop { queue: "out".into(), group: "g".into(), lease_for: Some(SECOND), outcome })
+        let (queue, group) = ("out".to_owned(), "g".to_owned());
+        self.add(Op::Pop { queue, group, lease_for: Some(SECOND), batch: 10, partitions: 1, outcome })
     }
 
     fn ack(&mut self, lease: u128, said: Said, outcome: Outcome<Vec<Acked>>) -> &mut Self {
@@ -91,7 +101,7 @@ impl Log {
     }
 
     /// The rules that are named.
-    fn broken(&self) -> Vec<Rule> {
+    pub(super) fn broken(&self) -> Vec<Rule> {
         self.broken_on(&Terms::default())
     }
 
@@ -102,15 +112,15 @@ impl Log {
     }
 }
 
-fn log() -> Log {
+pub(super) fn log() -> Log {
     Log::default()
 }
 
-fn message(queue: &str, id: &str) -> Pushed {
+pub(super) fn message(queue: &str, id: &str) -> Pushed {
     Pushed { queue: queue.into(), partition: "p".into(), id: id.into() }
 }
 
-fn given(from: u64, ids: &[&str]) -> Vec<Delivered> {
+pub(super) fn given(from: u64, ids: &[&str]) -> Vec<Delivered> {
     let one = |(offset, id): (u64, &&str)| Delivered {
         partition: "p".into(),
         offset,

@@ -8,9 +8,10 @@ use crate::record::{Acked, Delivered, History, Op, Outcome, Pushed, Record, Said
 use crate::report::{Report, Rule};
 
 use super::Terms;
+use super::missing::Missing;
 use super::names::{GroupNo, LaneNo, MessageNo, Names, QueueNo};
 use super::reader::{Live, Reader};
-use super::stored::Stored;
+use super::stored::{Message, Stored};
 
 /// An offset of a lane, as a group sees it.
 type Spot = (LaneNo, GroupNo, u64);
@@ -27,8 +28,7 @@ pub(super) struct Timeline<'a> {
     given: HashSet<(MessageNo, GroupNo)>,
     /// Moments of the last deliveries of a place to a group, by lease.
     last_given: HashMap<Spot, Vec<(Option<Uuid>, u64)>>,
-    /// Groups that commit by delivery, and had an answer lost: what was in it is gone, by their own wish.
-    missed: HashSet<(QueueNo, GroupNo)>,
+    missing: Missing,
     /// End of what is stored for certain, by lane.
     ends: HashMap<LaneNo, u64>,
     begun: HashSet<MessageNo>,
@@ -48,7 +48,7 @@ impl<'a> Timeline<'a> {
             granted: HashMap::new(),
             given: HashSet::new(),
             last_given: HashMap::new(),
-            missed: HashSet::new(),
+            missing: Missing::default(),
             ends: HashMap::new(),
             begun: HashSet::new(),
             doubtful: HashMap::new(),
@@ -70,10 +70,12 @@ impl<'a> Timeline<'a> {
     fn begin(&mut self, index: usize, record: &Record, names: &mut Names, report: &mut Report) {
         match &record.op {
             Op::Push { messages, .. } => self.pushing(messages, names, report),
-            Op::Pop { queue, group, lease_for: None, outcome } => {
+            Op::Pop { queue, group, lease_for: None, batch, partitions, outcome } => {
                 let group = names.group(group);
                 match outcome {
-                    Outcome::Unknown => drop(self.missed.insert((names.queue(queue), group))),
+                    Outcome::Unknown => {
+                        self.missing.unanswered(names.queue(queue), group, *batch, *partitions);
+                    }
                     Outcome::Done((_, messages)) => {
                         for of_lane in by_lane(messages) {
                             let (lane, range) = (names.lane(queue, &of_lane[0].partition), range(of_lane));
@@ -111,7 +113,7 @@ impl<'a> Timeline<'a> {
     fn end(&mut self, record: &Record, history: &History, names: &mut Names, report: &mut Report) {
         match &record.op {
             Op::Push { messages, outcome: Outcome::Done(()) } => self.pushed(messages, names),
-            Op::Pop { queue, group, lease_for, outcome: Outcome::Done((lease, messages)) } => {
+            Op::Pop { queue, group, lease_for, outcome: Outcome::Done((lease, messages)), .. } => {
                 let group = names.group(group);
                 for of_lane in by_lane(messages) {
                     let lane = names.lane(queue, &of_lane[0].partition);
@@ -248,16 +250,17 @@ impl<'a> Timeline<'a> {
     /// Where a delivery may start, and whether there may be one at all.
     fn check_start(&mut self, pop: &Given<'_>, first: u64, place: &str, report: &mut Report) {
         let Given { record, queue, lane, group } = *pop;
-        let missed = self.may_have_missed(queue, group);
         let reader = self.readers.entry((lane, group)).or_default();
         if let Some(certain) = reader.certain(record.began).filter(|certain| first < certain.position) {
             let rule = if certain.transacted { Rule::Transaction } else { Rule::AfterAck };
             let position = certain.position;
             report.add(rule, || format!("{place}: {first} is delivered, all below {position} is done"));
         }
-        let possibly = reader.possible(record.began);
-        if first > possibly && !missed {
-            report.add(Rule::Skipped, || format!("{place}: {first} is delivered, {possibly} comes next"));
+        let past = reader.led_past(record.began, first);
+        if let Some(next) = past.first().map(|range| range.start)
+            && !self.missing.pass(queue, lane, group, past)
+        {
+            report.add(Rule::Skipped, || format!("{place}: {first} is delivered, {next} comes next"));
         }
         let held = reader.live.as_ref().filter(|live| {
             let before = live.received < record.began && !live.released;
@@ -326,9 +329,11 @@ impl<'a> Timeline<'a> {
         self.given.contains(&(message, group))
     }
 
-    /// Whether a group may have been given messages in an answer that was lost, and committed them by that.
-    pub(super) fn may_have_missed(&self, queue: QueueNo, group: GroupNo) -> bool {
-        self.missed.contains(&(queue, group))
+    /// Whether a group that was never given a message may have been given it in an answer that was lost, and committed it by
+    /// that. Each answer explains no more than it can have held.
+    pub(super) fn may_have_missed(&mut self, message: &Message, group: GroupNo) -> bool {
+        let end = self.readers.get(&(message.lane, group)).map_or(0, Reader::possibly);
+        self.missing.may_hold(message, group, end)
     }
 
     /// Whether a group was given what is at a place after a moment, or under another lease than this one that may have

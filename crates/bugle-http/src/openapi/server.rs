@@ -38,9 +38,12 @@ fn health(api: &mut Api) {
         .answers::<StatusAnswer>(200, "It does.");
     api.get("/health/ready", "ready")
         .says(SERVER, "Whether to send requests here")
-        .about("A store that is away does not count: it is as absent for every other server.")
+        .about(
+            "A store that is away does not count: it is as absent for every other server. One that has stopped after a \
+             failure of its disk does, until the server is started again.",
+        )
         .answers::<StatusAnswer>(200, "Do.")
-        .answers::<StatusAnswer>(503, "Do not: the server is about to stop.");
+        .answers::<StatusAnswer>(503, "Do not: the server is about to stop, or its store has stopped.");
 }
 
 fn numbers(api: &mut Api) {

@@ -29,16 +29,19 @@ pub(crate) async fn greeting() -> Response {
 
 /// The process answers: that is all that is asked.
 pub(crate) async fn live() -> Response {
-    json(StatusCode::OK, &StatusAnswer { status: "alive" })
+    json(StatusCode::OK, &StatusAnswer { status: "alive", reason: None })
 }
 
 /// Whether to send requests here. An absent store does not count: it is as absent for every other server, and taking
-/// them all out of service would turn parked consumers into failed ones.
+/// them all out of service would turn parked consumers into failed ones. A store that has stopped does: it is this
+/// server's own, and nobody gets anything from it until the server is started again.
 pub(crate) async fn ready(State(app): State<Arc<App>>) -> Response {
     if app.config.draining.is_cancelled() {
-        json(StatusCode::SERVICE_UNAVAILABLE, &StatusAnswer { status: "draining" })
-    } else {
-        json(StatusCode::OK, &StatusAnswer { status: "ready" })
+        return json(StatusCode::SERVICE_UNAVAILABLE, &StatusAnswer { status: "draining", reason: None });
+    }
+    match app.broker.stopped() {
+        None => json(StatusCode::OK, &StatusAnswer { status: "ready", reason: None }),
+        reason => json(StatusCode::SERVICE_UNAVAILABLE, &StatusAnswer { status: "stopped", reason }),
     }
 }
 

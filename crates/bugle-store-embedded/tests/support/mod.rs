@@ -4,3 +4,4 @@
 pub(crate) mod change;
 pub(crate) mod model;
 pub(crate) mod picture;
+pub(crate) mod regions;

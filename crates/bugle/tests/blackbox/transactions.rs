@@ -44,6 +44,36 @@ on_every_engine! {
         assert_eq!(ids(&server.pop_some("/queue/from").await), ["t"], "the ack was undone");
     }
 
+    async fn a_refused_transaction_makes_no_queue_and_no_partition(on: On) {
+        let server = on.start().await;
+        server.push_ids("from", "p", &["t"]).await;
+        server.push_ids("to", "there", &["known"]).await;
+        let popped = server.pop_some("/queue/from").await;
+        let mut bad = ack_of(&popped["messages"][0]);
+        bad["transactionId"] = json!("unknown");
+        let new = json!({"type": "push", "items": [
+            {"queue": "new", "payload": 1},
+            {"queue": "to", "partition": "new", "payload": 1},
+        ]});
+        let duplicate = json!({"type": "push", "items": [
+            {"queue": "to", "partition": "there", "payload": 1, "transactionId": "known"},
+        ]});
+        for (second, reason) in [(bad, "ack_rejected"), (duplicate, "duplicate")] {
+            let operations = json!([ack_of(&popped["messages"][0]), new, second]);
+            let done = server.post("/api/v1/transaction", json!({"operations": operations})).await.expect(200);
+            assert_eq!((&done["success"], &done["reason"]), (&json!(false), &json!(reason)), "{done}");
+        }
+        let queues = server.get("/api/v1/resources/queues").await.expect(200);
+        let names = queues["queues"].as_array().unwrap().iter().map(|queue| queue["name"].as_str().unwrap());
+        assert_eq!(names.filter(|name| *name == "new").count(), 0, "{queues}");
+        let to = server.get("/api/v1/resources/queues/to").await.expect(200);
+        let partitions: Vec<_> = to["partitions"].as_array().unwrap().iter().map(|p| &p["name"]).collect();
+        assert_eq!(partitions, ["there"], "{to}");
+        let done = server.post("/api/v1/transaction", json!({"operations": [ack_of(&popped["messages"][0]), new]})).await.expect(200);
+        assert_eq!(done["success"], true, "{done}");
+        assert!(server.pop("/queue/new").await.is_some() && server.pop("/queue/to/partition/new").await.is_some());
+    }
+
     async fn a_duplicate_push_undoes_the_ack(on: On) {
         let server = on.start().await;
         server.push_ids("from", "p", &["t"]).await;

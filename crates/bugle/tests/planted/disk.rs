@@ -32,6 +32,7 @@ fn push(server: &Server, id: &str) -> (u16, String) {
 fn fails(command: &str, reason: &str) {
     let mut server = Server::embedded(None);
     assert_eq!(push(&server, "before").0, 201);
+    assert_eq!(send(&server, "GET", "/health/ready", ""), (200, r#"{"status":"ready"}"#.to_owned()));
     server.command_disk(command);
     let (status, body) = push(&server, "during");
     assert!(status == 503 && body.contains(reason), "{command}: {status} {body}");
@@ -40,8 +41,13 @@ fn fails(command: &str, reason: &str) {
     assert!(status == 503 && body.contains(reason), "no later success pretends: {command}: {status} {body}");
     let (status, body) = send(&server, "GET", "/health", "");
     assert!(status == 503 && body.contains(reason), "{command}: {status} {body}");
+    let (status, body) = send(&server, "GET", "/health/ready", "");
+    let stopped = body.starts_with(r#"{"status":"stopped","reason":"#) && body.contains(reason);
+    assert!(status == 503 && stopped, "nothing is sent here any more: {command}: {status} {body}");
+    assert_eq!(send(&server, "GET", "/health/live", "").0, 200, "{command}: the process answers");
     server = server.crash_and_restart();
     assert_eq!(send(&server, "GET", "/health", "").0, 200);
+    assert_eq!(send(&server, "GET", "/health/ready", "").0, 200);
     let (status, body) = send(&server, "GET", "/api/v1/pop/queue/q?batch=10", "");
     assert!(status == 200 && body.contains("before") && !body.contains("after"), "{status} {body}");
     assert_eq!(push(&server, "again").0, 201);

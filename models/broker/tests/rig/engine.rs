@@ -3,12 +3,11 @@
 
 use std::collections::HashSet;
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::task::Poll;
 
 use bugle_store::*;
 use tokio::model::{broken, note};
-use uuid::Uuid;
 
 /// See the module.
 pub(crate) struct Slow {
@@ -105,40 +104,11 @@ impl Store for Slow {
         })
     }
 
-    slow! {
-        commit(batch: Vec<Commit>) -> Vec<Result<Committed, CommitError>>;
-        read(batch: Vec<Read>) -> Vec<Segments>;
-        find(batch: Vec<Find>) -> Vec<Vec<Found>>;
-        probe(batch: Vec<Probe>) -> Vec<Probed>;
-        load(batch: Vec<Load>) -> Vec<Vec<LaneCursor>>;
-        position(batch: Vec<Position>) -> Vec<Offset>;
-        trim(batch: Vec<Trim>) -> Vec<u64>;
-        aged(batch: Vec<Aged>) -> Vec<Vec<AgedLane>>;
-        survey(survey: Survey) -> Surveyed;
-    }
+    engine_calls!(changes, questions => slow);
 }
 
 impl Catalog for Slow {
-    slow! {
-        ping() -> ();
-        snapshot(known: Option<u64>) -> Option<Snapshot>;
-        put_switches(change: PutSwitches) -> Switches;
-        put_queue(queue: Queue) -> PutQueue;
-        delete_queue(id: QueueId) -> bool;
-        ensure_lanes(batch: Vec<NewLane>) -> Vec<Result<Lane, LaneError>>;
-        lanes(queue: QueueId, after: Option<Arc<str>>, limit: usize) -> Vec<Lane>;
-        tallies(queues: Option<Vec<QueueId>>, now: Timestamp) -> Vec<QueueTally>;
-        put_group(group: GroupRecord) -> Option<GroupRecord>;
-        update_group(group: GroupRecord) -> bool;
-        delete_group(queue: QueueId, group: Group, record: bool) -> u64;
-        dead_letters(filter: DeadLetterFilter, page: Page) -> (Vec<DeadLetter>, u64);
-        dead_letters_after(filter: DeadLetterFilter, after: Option<(Timestamp, Uuid)>, limit: usize) -> Vec<DeadLetter>;
-        delete_dead_letters(ids: Vec<Uuid>) -> u64;
-        put_trace(trace: Trace) -> ();
-        traces(filter: TraceFilter, page: Page) -> (Vec<Trace>, u64);
-        trace_names(page: Page) -> (Vec<TraceName>, u64);
-        expire(what: Expire, limit: usize) -> u64;
-    }
+    engine_calls!(catalog_changes, catalog_questions => slow);
 }
 
 impl Engine for Slow {

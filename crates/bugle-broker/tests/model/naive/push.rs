@@ -45,9 +45,9 @@ impl Naive {
     }
 
     /// Messages that this one would be a duplicate of.
-    pub(super) fn originals(&mut self, item: &PushItem, id: &str) -> Vec<Uuid> {
+    pub(super) fn originals(&self, item: &PushItem, id: &str) -> Vec<Uuid> {
         let now = self.now;
-        let queue = self.queue(&item.queue);
+        let Some(queue) = self.queues.get(&*item.queue) else { return Vec::new() };
         let window = seconds(queue.options.dedup_window_seconds);
         let lane = queue.lanes.iter().find(|lane| lane.name == *item.partition);
         let messages = lane.into_iter().flat_map(|lane| &lane.messages);

@@ -20,10 +20,6 @@ impl Naive {
                 Operation::Ack(ack) => acks.push(read(ack, required)),
             }
         }
-        // Queues and partitions that it names are there afterwards, whatever becomes of it.
-        for item in &pushes {
-            self.lane(&item.queue, &item.partition);
-        }
         let reasons = self.refusals(&pushes, &acks);
         let told = answer.error.as_deref().map(|error| (answer.reason.unwrap_or_default(), error));
         ensure!(answer.success == told.is_none(), "success {} with {told:?}", answer.success);
