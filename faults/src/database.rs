@@ -93,12 +93,21 @@ impl Database {
         }
     }
 
-    /// A connection for questions of our own.
+    /// A connection for questions of our own, when PostgreSQL has recovered from what was done to it.
     pub async fn connect(&self) -> Result<Client> {
-        let address = self.address();
-        let connecting = tokio_postgres::connect(&address, NoTls);
-        let connected = tokio::time::timeout(Duration::from_secs(5), connecting).await;
-        let (client, connection) = connected.context("no connection in time")?.context("connect")?;
+        let until = Instant::now() + Duration::from_secs(30);
+        loop {
+            match tokio::time::timeout(Duration::from_secs(5), self.connect_once()).await {
+                Ok(Ok(client)) => return Ok(client),
+                Ok(Err(error)) if Instant::now() > until => return Err(error).context("connect"),
+                Err(error) if Instant::now() > until => return Err(error).context("no connection in time"),
+                _ => tokio::time::sleep(Duration::from_millis(50)).await,
+            }
+        }
+    }
+
+    async fn connect_once(&self) -> Result<Client, tokio_postgres::Error> {
+        let (client, connection) = tokio_postgres::connect(&self.address(), NoTls).await?;
         tokio::spawn(async move { drop(connection.await) });
         Ok(client)
     }
