@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Result, ensure};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::cli_open::{CurveArgs, OpenArgs};
 use crate::cli_servers::{CallsArgs, ListsArgs, MatrixArgs, StarveArgs};
 use crate::cli_wait::{CapacityArgs, IdleArgs, WakeArgs};
 
@@ -38,6 +39,10 @@ pub enum Command {
     Calls(CallsArgs),
     /// Time the lists of all queues and groups on a server with many of them.
     Lists(ListsArgs),
+    /// Push at a fixed rate and time each request from the moment it was due.
+    Open(OpenArgs),
+    /// Do so at rates up to the knee and past it, on each engine: a table and a drawing.
+    Curve(CurveArgs),
 }
 
 /// Options that mean the same in every command.

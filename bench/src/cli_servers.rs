@@ -19,6 +19,9 @@ pub struct Servers {
     /// Schema for the tables, dropped at the end; fresh and random when absent.
     #[arg(long)]
     pub schema: Option<String>,
+    /// Directory to keep their data under [default: the one for temporary files].
+    #[arg(long, value_name = "DIR")]
+    pub data_parent: Option<PathBuf>,
     /// Flag for every server that is started; may be repeated.
     #[arg(long, allow_hyphen_values = true)]
     pub server_flag: Vec<String>,

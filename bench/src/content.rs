@@ -15,7 +15,7 @@ const MIN_BYTES: usize = 64;
 
 /// The content of one run's messages.
 #[derive(Debug)]
-pub(crate) struct Content {
+pub struct Content {
     run: u64,
     bytes: usize,
     text: Vec<u8>,
@@ -23,16 +23,18 @@ pub(crate) struct Content {
 
 /// Which message a payload says it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Identity {
-    pub(crate) lane: u32,
-    pub(crate) number: u64,
+pub struct Identity {
+    /// Lane it was written for.
+    pub lane: u32,
+    /// Its number, as the writer counts.
+    pub number: u64,
     /// Whether check sum and padding are those of this lane and number.
-    pub(crate) intact: bool,
+    pub intact: bool,
 }
 
 impl Content {
     /// Content of `bytes` JSON bytes per message, different for each `run`.
-    pub(crate) fn new(run: u64, bytes: usize) -> Result<Self> {
+    pub fn new(run: u64, bytes: usize) -> Result<Self> {
         ensure!(bytes >= MIN_BYTES, "--payload-bytes must be at least {MIN_BYTES}");
         ensure!(bytes <= 16 << 20, "--payload-bytes must be at most 16 MiB");
         let mut random = fastrand::Rng::with_seed(run);
@@ -41,7 +43,7 @@ impl Content {
     }
 
     /// Writes the payload of a message.
-    pub(crate) fn write(&self, out: &mut Vec<u8>, lane: u32, number: u64) {
+    pub fn write(&self, out: &mut Vec<u8>, lane: u32, number: u64) {
         out.extend_from_slice(b"{\"l\":");
         write_number(out, u64::from(lane));
         out.extend_from_slice(b",\"n\":");
@@ -56,6 +58,11 @@ impl Content {
     /// Writes the transaction id of a message.
     pub(crate) fn write_id(&self, out: &mut Vec<u8>, stamp: u64, lane: u32, number: u64) {
         write_uuid(out, stamp, self.hash(lane, number));
+    }
+
+    /// Which message a whole payload is; none if it is not one of ours at all.
+    pub fn identify(&self, payload: &[u8]) -> Option<Identity> {
+        self.read(&mut Cursor::new(payload)).ok()
     }
 
     /// Reads the payload the cursor stands at, in whatever order and spacing it came back.

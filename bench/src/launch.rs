@@ -16,14 +16,15 @@ use crate::rest::Rest;
 const START_LIMIT: Duration = Duration::from_secs(30);
 
 /// A place for data, and how servers are started on it.
-pub(crate) struct Place {
+pub struct Place {
     servers: Servers,
     pub(crate) schema: String,
     directory: PathBuf,
 }
 
 impl Place {
-    pub(crate) fn new(servers: &Servers) -> Result<Self> {
+    /// A fresh place as the options ask for it.
+    pub fn new(servers: &Servers) -> Result<Self> {
         let schema = servers.schema.clone().unwrap_or_else(|| format!("bench_{:08x}", fastrand::u32(..)));
         let plain = schema.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
         ensure!(plain && !schema.is_empty(), "--schema: only small letters, digits and '_' are allowed");
@@ -31,9 +32,15 @@ impl Place {
         // Servers run in that directory; a relative path would be looked for there.
         servers.server =
             servers.server.canonicalize().with_context(|| servers.server.display().to_string())?;
-        let directory = std::env::temp_dir().join(format!("bugle-bench-{:016x}", fastrand::u64(..)));
+        let parent = servers.data_parent.clone().unwrap_or_else(std::env::temp_dir);
+        let directory = parent.join(format!("bugle-bench-{:016x}", fastrand::u64(..)));
         std::fs::create_dir(&directory).with_context(|| format!("create {}", directory.display()))?;
         Ok(Self { servers, schema, directory })
+    }
+
+    /// Where they keep their files.
+    pub(crate) fn directory(&self) -> &std::path::Path {
+        &self.directory
     }
 
     /// Which engine the servers use, for the report.
@@ -42,7 +49,7 @@ impl Place {
     }
 
     /// Starts a server and returns when it listens.
-    pub(crate) async fn start<S: AsRef<str>>(&self, flags: &[S]) -> Result<Server> {
+    pub async fn start<S: AsRef<str>>(&self, flags: &[S]) -> Result<Server> {
         let mut command = Command::new(&self.servers.server);
         // Settings of the caller's environment must not change a figure.
         command.env_clear().current_dir(&self.directory).stdin(Stdio::null()).stdout(Stdio::piped());
@@ -66,7 +73,7 @@ impl Place {
     }
 
     /// Removes what the servers have written. All of them must have ended.
-    pub(crate) async fn remove(self) -> Result<()> {
+    pub async fn remove(self) -> Result<()> {
         if self.servers.pg.is_some() {
             let drop = format!("DROP SCHEMA IF EXISTS {} CASCADE", self.schema);
             self.database().await?.batch_execute(&drop).await.context("drop the schema")?;
@@ -76,7 +83,7 @@ impl Place {
 }
 
 /// A running server, killed when dropped.
-pub(crate) struct Server {
+pub struct Server {
     child: Child,
     url: String,
 }
@@ -98,6 +105,16 @@ impl Server {
         // Read on, so that the server never blocks on a full pipe.
         std::thread::spawn(move || std::io::copy(&mut rest, &mut std::io::sink()));
         Ok(server)
+    }
+
+    /// Where it listens.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     pub(crate) fn target(&self) -> Result<Target> {

@@ -4,6 +4,7 @@
 //! reports: requests are assembled by hand into reused buffers and answers are skimmed as bytes, never parsed into trees.
 
 mod cli;
+mod cli_open;
 mod cli_servers;
 mod cli_wait;
 mod client;
@@ -17,8 +18,13 @@ mod samples;
 mod scan;
 mod schedule;
 mod stats;
+mod svg;
+
+mod fsyncs;
+mod offer;
 
 mod body;
+mod commits;
 mod correlate;
 mod h2c;
 mod verify;
@@ -48,15 +54,24 @@ mod calls;
 mod idle;
 mod lists;
 mod matrix;
+mod open;
 mod pop;
 mod push;
 mod starve;
 mod wake;
 
 mod capacity;
+mod curve;
+mod curve_report;
 
 pub use cli::{AckStyle, Cli, Command, Common, PopArgs, PopMode, PushArgs, Spread};
+pub use cli_open::{CurveArgs, OpenArgs};
 pub use cli_servers::{CallsArgs, ListsArgs, MatrixArgs, Servers, StarveArgs};
+pub use content::{Content, Identity};
+pub use launch::{Place, Server};
+pub use probe::{CpuSnapshot, cpu, fdatasync_median_ms, own_cpu};
+pub use svg::{Anchor, Drawing};
+
 pub use cli_wait::{CapacityArgs, IdleArgs, Reach, WakeArgs, Watch};
 
 use anyhow::Result;
@@ -88,6 +103,8 @@ pub async fn run(cli: Cli) -> Result<Outcome> {
                 Command::Starve(args) => Box::pin(starve::run(args)).await,
                 Command::Calls(args) => Box::pin(calls::run(args)).await,
                 Command::Lists(args) => Box::pin(lists::run(args)).await,
+                Command::Open(args) => Box::pin(open::run(args)).await,
+                Command::Curve(args) => Box::pin(curve::run(args)).await,
             }
         })
         .await

@@ -33,8 +33,13 @@ impl Latency {
         Ok(self.0.add(&other.0)?)
     }
 
+    /// A percentile in milliseconds.
+    pub(crate) fn quantile_ms(&self, quantile: f64) -> f64 {
+        round(self.0.value_at_quantile(quantile) as f64 / 1e3)
+    }
+
     pub(crate) fn json(&self) -> Value {
-        let at = |quantile: f64| round(self.0.value_at_quantile(quantile) as f64 / 1e3);
+        let at = |quantile: f64| self.quantile_ms(quantile);
         json!({
             "p50": at(0.50), "p90": at(0.90), "p99": at(0.99), "p99.9": at(0.999),
             "max": round(self.0.max() as f64 / 1e3),

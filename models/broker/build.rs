@@ -2,6 +2,6 @@
 fn main() {
     println!("cargo::rustc-cfg=bugle_model");
     // A feature of the product that no model needs.
-    println!("cargo::rustc-check-cfg=cfg(feature, values(\"fuzz\"))");
+    println!("cargo::rustc-check-cfg=cfg(feature, values(\"counted\", \"fuzz\"))");
     println!("cargo::rerun-if-changed=build.rs");
 }

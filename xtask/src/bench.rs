@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 
-use crate::tools;
+use crate::{compare, instructions, tools};
 
 /// The manifest of the comparison of duroxide providers.
 pub(crate) const DUROXIDE: &str = "bench/duroxide/Cargo.toml";
@@ -14,12 +14,20 @@ const TARGET: &str = "target/bench-duroxide";
 
 /// Builds the named benchmark as it would be released and runs it with the rest of the arguments.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
-    let Some(("duroxide", rest)) = arguments.split_first().map(|(name, rest)| (name.as_str(), rest)) else {
-        bail!(
-            "which benchmark? There is: duroxide. The load generator for servers is the package bugle-bench"
-        );
-    };
+    let (name, rest) = arguments.split_first().map_or(("", arguments), |(name, rest)| (name.as_str(), rest));
     let rest = rest.strip_prefix(&["--".to_owned()]).unwrap_or(rest);
+    match name {
+        "compare" => compare::run(root, rest),
+        "curve" => compare::curve(root, rest),
+        "duroxide" => duroxide(root, rest),
+        "instructions" => instructions::run(root, rest),
+        _ => bail!(
+            "which benchmark? There are: compare, curve, duroxide, instructions. The load generator for servers is the package bugle-bench"
+        ),
+    }
+}
+
+fn duroxide(root: &Path, rest: &[String]) -> Result<ExitCode> {
     let mut command = tools::cargo(root);
     command.args(["run", "--release", "--locked", "--manifest-path", DUROXIDE, "--target-dir", TARGET, "--"]);
     tools::run(command.args(rest))?;
@@ -34,7 +42,7 @@ mod tests {
     fn an_unknown_benchmark_is_refused() {
         for arguments in [vec![], vec!["nonsense".to_owned()]] {
             let error = run(Path::new("."), &arguments).unwrap_err();
-            assert!(error.to_string().contains("duroxide"));
+            assert!(error.to_string().contains("compare, curve, duroxide"));
         }
     }
 }

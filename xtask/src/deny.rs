@@ -14,7 +14,8 @@ use crate::tools;
 /// Of the workspace.
 const LOCK: &str = "Cargo.lock";
 /// Of the packages that stand beside it: they compare us with others, and bring in what those use.
-const BESIDE: [&str; 2] = ["bench/duroxide/Cargo.lock", "tests/duroxide-import/Cargo.lock"];
+const BESIDE: [&str; 3] =
+    ["bench/compare/Cargo.lock", "bench/duroxide/Cargo.lock", "tests/duroxide-import/Cargo.lock"];
 
 /// What may be, as `deny.toml` says.
 #[derive(Debug, Default, PartialEq, Eq)]

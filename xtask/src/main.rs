@@ -13,11 +13,13 @@ mod source;
 mod tidy;
 
 mod bench;
+mod compare;
 mod deny;
 mod duroxide_import;
 mod faults;
 mod fuzz;
 mod fuzz_input;
+mod instructions;
 mod models;
 mod powercuts;
 mod python_client;
@@ -33,6 +35,13 @@ const HELP: &str = "\
 cargo xtask <command>
 
   test [suite]…   install what is missing, run the suites in order, print how long each took
+  bench compare [--quick] [--seconds N] [--peer NAME]… [--engine E]…
+                  compare Bugle with other queues and with the floors of this machine; writes bench/RESULTS.md and
+                  its chart; `--help` shows the options
+  bench curve     latency against throughput at fixed rates, up to the knee and past it, on both engines;
+                  writes bench/CURVE.md and its drawing
+  bench instructions [--save]
+                  count the instructions of the hot pure functions and compare them with the baseline
   bench duroxide  compare the duroxide providers; `-- --help` shows the options
   faults [--minutes N] [--engine E] [--fault NAME]…
                   break servers, databases, networks, clocks and disks under load and check every promise;

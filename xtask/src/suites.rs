@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::postgres::Postgres;
 use crate::server::Engine;
 use crate::tools::{self, Tool};
-use crate::{bench, deny, duroxide_import, faults, models, python_client, rust_client, tidy};
+use crate::{bench, compare, deny, duroxide_import, faults, models, python_client, rust_client, tidy};
 
 /// Where tests find the database.
 const DSN: &str = "BUGLE_TEST_PG";
@@ -127,6 +127,7 @@ impl Run<'_> {
 
 fn fmt(run: &Run<'_>) -> Result<()> {
     run.cargo(&["fmt", "--all", "--check"])?;
+    run.cargo(&["fmt", "--manifest-path", compare::MANIFEST, "--check"])?;
     run.cargo(&["fmt", "--manifest-path", bench::DUROXIDE, "--check"])
 }
 

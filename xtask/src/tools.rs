@@ -25,6 +25,16 @@ pub(crate) enum Tool {
     Patroni,
     Etcd,
     Haproxy,
+    /// Systems we are compared with.
+    Redis,
+    RabbitMq,
+    Nats,
+    /// An interpreter for libraries we are compared with, with their installer.
+    Npm,
+    /// Counts system calls of other processes.
+    Strace,
+    /// Counts instructions.
+    Valgrind,
 }
 
 impl Tool {
@@ -40,6 +50,12 @@ impl Tool {
             Self::Patroni => on_path("patroni").is_some(),
             Self::Etcd => on_path("etcd").is_some(),
             Self::Haproxy => on_path("haproxy").is_some(),
+            Self::Redis => on_path("redis-server").is_some(),
+            Self::RabbitMq => Path::new("/usr/lib/rabbitmq/bin/rabbitmq-server").is_file(),
+            Self::Nats => on_path("nats-server").is_some(),
+            Self::Npm => on_path("node").is_some() && on_path("npm").is_some(),
+            Self::Strace => on_path("strace").is_some(),
+            Self::Valgrind => on_path("valgrind").is_some(),
         }
     }
 
@@ -56,6 +72,12 @@ impl Tool {
             Self::Patroni => Some("patroni"),
             Self::Etcd => Some("etcd-server"),
             Self::Haproxy => Some("haproxy"),
+            Self::Redis => Some("redis-server"),
+            Self::RabbitMq => Some("rabbitmq-server"),
+            Self::Nats => Some("nats-server"),
+            Self::Npm => Some("npm"),
+            Self::Strace => Some("strace"),
+            Self::Valgrind => Some("valgrind"),
         }
     }
 }

@@ -9,10 +9,10 @@ use clap::Parser;
 use crate::fake::{self, Fault};
 
 /// A program that says these words and then does nothing; removed when dropped.
-struct Program(PathBuf);
+pub(crate) struct Program(pub(crate) PathBuf);
 
 impl Program {
-    fn saying(words: &str) -> Self {
+    pub(crate) fn saying(words: &str) -> Self {
         let path = std::env::temp_dir().join(format!("bugle-bench-program-{:016x}", fastrand::u64(..)));
         std::fs::write(&path, format!("#!/bin/sh\necho '{words}'\nexec /bin/sleep 600\n")).unwrap();
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o700)).unwrap();

@@ -4,5 +4,6 @@
 
 mod fake;
 mod launching;
+mod rates;
 mod verification;
 mod waiting;

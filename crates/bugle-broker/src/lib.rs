@@ -48,6 +48,8 @@ mod traces;
 mod transact;
 mod upkeep;
 
+#[cfg(feature = "counted")]
+pub mod counted;
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
 

@@ -41,6 +41,8 @@ mod serve;
 mod openapi;
 mod table;
 
+#[cfg(feature = "counted")]
+pub mod counted;
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
 

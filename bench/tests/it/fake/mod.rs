@@ -26,6 +26,8 @@ pub(crate) enum Fault {
     /// The ack is refused with 503 and its lease ends at once, as after a crash.
     FailAck,
     PushStatus200,
+    /// Every push is answered with 429.
+    RefusePushes,
     NoLeaseId,
     /// Connections that begin with HTTP/2 are closed.
     NoHttp2,
@@ -250,6 +252,9 @@ impl Server {
     }
 
     fn push(&mut self, body: &Value) -> (u16, Value) {
+        if self.fault == Fault::RefusePushes {
+            return (429, json!({"error": "too much to do"}));
+        }
         let mut results = Vec::new();
         for (index, item) in body["items"].as_array().unwrap().iter().enumerate() {
             self.store(item);
