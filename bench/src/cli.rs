@@ -49,10 +49,10 @@ pub enum Command {
 #[derive(Debug, Clone, Args)]
 pub struct Common {
     /// Where the server listens.
-    #[arg(long, default_value = "http://127.0.0.1:6632")]
+    #[arg(long, alias = "server", env = "BUGLE_SERVER", default_value = "http://127.0.0.1:6632")]
     pub url: String,
     /// Bearer token, for servers with authentication switched on.
-    #[arg(long)]
+    #[arg(long, env = "BUGLE_API_KEY", hide_env_values = true)]
     pub token: Option<String>,
     /// Queue to use; a fresh random name when absent.
     #[arg(long)]

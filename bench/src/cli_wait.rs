@@ -12,10 +12,10 @@ use crate::line::MAX_HTTP1_WAITERS;
 #[derive(Debug, Clone, Args)]
 pub struct Reach {
     /// Where the server listens.
-    #[arg(long, default_value = "http://127.0.0.1:6632")]
+    #[arg(long, alias = "server", env = "BUGLE_SERVER", default_value = "http://127.0.0.1:6632")]
     pub url: String,
     /// Bearer token, for servers with authentication switched on.
-    #[arg(long)]
+    #[arg(long, env = "BUGLE_API_KEY", hide_env_values = true)]
     pub token: Option<String>,
     /// Beginning of the names of the queues used; fresh and random when absent.
     #[arg(long)]

@@ -9,7 +9,7 @@ const LAYERS: [&[&str]; 5] = [
     &["bugle-wire", "bugle-store", "bugle-disk", "bugle-pg"],
     &["bugle-store-postgres", "bugle-store-embedded", "bugle-spool", "bugle-wake"],
     &["bugle-broker"],
-    &["bugle-http", "bugle-client"],
+    &["bugle-http", "bugle-client", "bugle-bench"],
     &["bugle", "bugle-duroxide", "bugle-history"],
 ];
 

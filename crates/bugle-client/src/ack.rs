@@ -28,7 +28,64 @@ pub struct Ack {
     pub(crate) consumer_group: String,
 }
 
+/// What became of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Verdict {
+    /// It is done; see [`Ack::completed`].
+    Completed,
+    /// It failed, and why; see [`Ack::failed`].
+    Failed(String),
+    /// It is given back; see [`Ack::retry`].
+    Retry,
+    /// It is given up, and why; see [`Ack::dead_letter`].
+    DeadLetter(String),
+}
+
+impl Verdict {
+    /// As it is spelled, and the text that goes with it.
+    fn spelled(self) -> (&'static str, Option<String>) {
+        match self {
+            Self::Completed => ("completed", None),
+            Self::Failed(error) => ("failed", Some(error)),
+            Self::Retry => ("retry", None),
+            Self::DeadLetter(error) => ("dlq", Some(error)),
+        }
+    }
+}
+
+/// Who consumes without a group.
+const ANONYMOUS: &str = "__QUEUE_MODE__";
+
 impl Ack {
+    /// A verdict on a message of which only the ids are at hand. It speaks for those who consume without a group; see
+    /// [`group`](Self::group) and [`lease`](Self::lease).
+    pub fn by_id(transaction_id: impl Into<String>, partition_id: Uuid, verdict: Verdict) -> Self {
+        let (status, error) = verdict.spelled();
+        let (transaction_id, consumer_group) = (transaction_id.into(), ANONYMOUS.to_owned());
+        Self { transaction_id, partition_id, lease_id: None, status, error, consumer_group }
+    }
+
+    /// In the name of this group.
+    #[must_use]
+    pub fn group(mut self, group: impl Into<String>) -> Self {
+        self.consumer_group = group.into();
+        self
+    }
+
+    /// Under this lease: it is turned down if the lease is over.
+    #[must_use]
+    pub fn lease(mut self, lease: Uuid) -> Self {
+        self.lease_id = Some(lease);
+        self
+    }
+
+    /// The same message, judged.
+    pub(crate) fn judged(self, verdict: Verdict) -> Self {
+        let (status, error) = verdict.spelled();
+        Self { status, error, ..self }
+    }
+
     fn of(message: &Message, status: &'static str, error: Option<String>) -> Self {
         Self {
             transaction_id: message.transaction_id.clone(),
@@ -59,13 +116,6 @@ impl Ack {
     /// Give it up: it becomes a dead letter now.
     pub fn dead_letter(message: &Message, error: impl Into<String>) -> Self {
         Self::of(message, "dlq", Some(error.into()))
-    }
-
-    /// The same, said differently.
-    pub(crate) fn instead(mut self, status: &'static str, error: Option<String>) -> Self {
-        self.status = status;
-        self.error = error;
-        self
     }
 }
 

@@ -16,7 +16,7 @@ use crate::error::Error;
 pub use group::{Group, GroupPartition, GroupQueue, SeekTo};
 pub use letter::{DeadLetter, DeadLetterFilter, DeadLetters, Redrive, Redriven, Replayed};
 pub use options::{Enforced, QueueOptions};
-pub use queue::{Configured, Counts, Depth, PartitionDepth, Queue, QueueDetail, QueuePartition};
+pub use queue::{Cleared, Configured, Counts, Depth, PartitionDepth, Queue, QueueDetail, QueuePartition};
 
 /// Administration, by [`Client::admin`].
 #[derive(Clone, Debug)]

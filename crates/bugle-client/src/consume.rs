@@ -12,6 +12,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::ack::Verdict;
 use crate::client::Client;
 use crate::error::Error;
 use crate::message::Message;
@@ -148,6 +149,25 @@ impl Consumer {
         F: Fn(Message) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<(), E>> + Send,
         E: Display + Send,
+    {
+        self.judge(move |message| {
+            let handling = handler(message);
+            async move {
+                match handling.await {
+                    Ok(()) => Verdict::Completed,
+                    Err(error) => Verdict::Failed(error.to_string()),
+                }
+            }
+        })
+        .await
+    }
+
+    /// The same, with a handler that says what became of each message, so that it can give one back without blame, or give
+    /// it up at once. What stands behind a message that is not done is given back.
+    pub async fn judge<F, Fut>(self, handler: F) -> Result<Consumed, Error>
+    where
+        F: Fn(Message) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Verdict> + Send,
     {
         self.run(Each(handler)).await
     }

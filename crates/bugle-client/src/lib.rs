@@ -10,6 +10,7 @@
 //!   same by hand.
 //! * [`Client::transaction`]: acknowledgements and pushes, all or nothing.
 //! * [`Client::admin`]: queues, groups, dead letters. [`Client::backup`]: a copy of a server's files.
+//! * [`Client::read_json`], [`Client::send_json`], [`Client::metrics`]: routes that have no words of their own here.
 //! * [`Error`]: what went wrong, and whether anything has happened.
 
 // Modules in reading order; each uses only those above it.
@@ -38,10 +39,11 @@ mod transact;
 mod admin;
 
 mod backup;
+mod direct;
 
-pub use ack::{Ack, Acked};
+pub use ack::{Ack, Acked, Verdict};
 pub use admin::{
-    Admin, Configured, Counts, DeadLetter, DeadLetterFilter, DeadLetters, Depth, Enforced, Group,
+    Admin, Cleared, Configured, Counts, DeadLetter, DeadLetterFilter, DeadLetters, Depth, Enforced, Group,
     GroupPartition, GroupQueue, Health, PartitionDepth, Queue, QueueDetail, QueueOptions, QueuePartition,
     Redrive, Redriven, Replayed, SeekTo,
 };

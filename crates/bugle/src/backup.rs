@@ -11,10 +11,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use bugle_client::{Backup, Client};
+use bugle_client::Backup;
 use bugle_store::Severity;
 use clap::Args;
 
+use crate::connection::ConnectionArgs;
 use crate::doctor;
 use unpack::Unpack;
 
@@ -24,30 +25,20 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Arguments of `bugle backup`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct BackupArgs {
-    /// The server
-    #[arg(long, env = "BUGLE_SERVER", value_name = "URL", default_value = "http://127.0.0.1:6632")]
-    server: String,
     /// Where the backup goes: a directory that does not exist yet, or a file whose name ends in .tar
     #[arg(long, value_name = "DIR|FILE.tar")]
     to: PathBuf,
-    /// API key of an administrator; better given by the environment or a file than as a flag
-    #[arg(long, env = "BUGLE_API_KEY", hide_env_values = true, value_name = "KEY")]
-    api_key: Option<String>,
-    /// File to read --api-key from
-    #[arg(long, env = "BUGLE_API_KEY_FILE", value_name = "FILE", conflicts_with = "api_key")]
-    api_key_file: Option<PathBuf>,
-    /// Certificate authorities (PEM) to trust instead of the machine's
-    #[arg(long, env = "BUGLE_CA", value_name = "FILE")]
-    ca: Option<PathBuf>,
     /// Copy the server's spool and nothing else: what there is in files where messages are kept in PostgreSQL
     #[arg(long)]
     spool_only: bool,
+    #[command(flatten)]
+    connection: ConnectionArgs,
 }
 
 /// `bugle backup`.
 pub(crate) fn run(args: &BackupArgs) -> Result<ExitCode> {
     ensure!(!args.to.exists(), "{} exists already", args.to.display());
-    let client = client(args)?;
+    let client = args.connection.builder()?.timeout(PATIENCE).build()?;
     let partial = partial(&args.to)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("runtime")?;
     let tar = args.to.extension().is_some_and(|extension| extension == "tar");
@@ -64,29 +55,12 @@ pub(crate) fn run(args: &BackupArgs) -> Result<ExitCode> {
     }
     fs::rename(&partial, &args.to).with_context(|| args.to.display().to_string())?;
     sync_parent(&args.to)?;
-    crate::serve::say(&format!("backup of {} in {}: {bytes} bytes\n", args.server, args.to.display()));
+    crate::serve::say(&format!(
+        "backup of {} in {}: {bytes} bytes\n",
+        args.connection.server,
+        args.to.display()
+    ));
     Ok(ExitCode::SUCCESS)
-}
-
-fn client(args: &BackupArgs) -> Result<Client> {
-    let mut builder = Client::builder(&args.server).timeout(PATIENCE);
-    let key = match (&args.api_key, &args.api_key_file) {
-        (Some(key), _) => Some(key.clone()),
-        (None, Some(path)) => {
-            let text =
-                fs::read_to_string(path).with_context(|| format!("api-key-file {}", path.display()))?;
-            Some(text.trim().to_owned())
-        }
-        (None, None) => None,
-    };
-    if let Some(key) = key {
-        builder = builder.api_key(key);
-    }
-    if let Some(path) = &args.ca {
-        let pem = fs::read(path).with_context(|| format!("ca {}", path.display()))?;
-        builder = builder.certificate_authority(pem);
-    }
-    Ok(builder.build()?)
 }
 
 /// The name while it is not whole.

@@ -14,13 +14,23 @@ mod settings;
 
 mod doctor;
 
+mod confirm;
+mod connection;
+mod ending;
+mod moment;
+mod output;
+mod progress;
+
 mod backup;
+mod cmd;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use backup::BackupArgs;
+use cmd::completions::{self, CompletionsArgs};
+use cmd::config::{self, ConfigCommand};
 use doctor::DoctorArgs;
 use migrate::MigrateArgs;
 use rekey::RekeyArgs;
@@ -28,16 +38,19 @@ use settings::ServeArgs;
 
 /// Bugle: a partitioned message queue in one binary.
 ///
-/// Producers push JSON messages into queues; inside a queue every entity has its own ordered partition. Consumer
-/// groups read each partition through a cursor and a lease, and wait for messages by long polling.
+/// Producers push JSON messages into queues; inside a queue every entity has its own ordered
+/// partition. Consumer groups read each partition through a cursor and a lease, and wait for
+/// messages by long polling.
 ///
 /// Start a server that keeps everything in ./bugle-data, and push a first message:
 ///
 ///   bugle serve
-///   curl -s http://127.0.0.1:6632/api/v1/push -d '{"items":[{"queue":"hello","payload":{"to":"world"}}]}'
-///   curl -s http://127.0.0.1:6632/api/v1/pop/queue/hello
+///   bugle push hello '{"to":"world"}'
+///   bugle pop hello --ack
+///
+/// Commands that talk to a server find it by --server or BUGLE_SERVER.
 #[derive(Debug, Parser)]
-#[command(version, verbatim_doc_comment, propagate_version = true)]
+#[command(version, verbatim_doc_comment, propagate_version = true, after_help = ending::HELP)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -74,23 +87,52 @@ enum Command {
     /// that weaken durability, lanes and cursors, long transactions, LISTEN. A data directory must not be in use. Exit status:
     /// 0 = nothing is wrong, 1 = something is damaged, 2 = it cannot be told.
     Doctor(DoctorArgs),
+    #[command(flatten)]
+    Client(cmd::Command),
+    /// Print settings and where they come from
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Print a script that completes commands in a shell
+    ///
+    /// For bash: `bugle completions bash > /etc/bash_completion.d/bugle`; for zsh into a file `_bugle` in the fpath; for fish into
+    /// ~/.config/fish/completions/bugle.fish.
+    Completions(CompletionsArgs),
 }
 
 fn main() -> ExitCode {
     allocator::tune();
-    let command = Cli::parse().command;
+    let matches = Cli::command().get_matches();
+    let command = match Cli::from_arg_matches(&matches) {
+        Ok(cli) => cli.command,
+        Err(error) => error.exit(),
+    };
     // Where the doctor's own word for "it cannot be told" would be, an error is just that.
-    let failed = if matches!(command, Command::Doctor(_)) { ExitCode::from(2) } else { ExitCode::FAILURE };
+    let doctor = matches!(command, Command::Doctor(_));
     let done = match command {
         Command::Serve(args) => serve::run(*args).map(|()| ExitCode::SUCCESS),
         Command::Migrate(args) => migrate::run(*args).map(|()| ExitCode::SUCCESS),
         Command::Rekey(args) => rekey::run(*args).map(|()| ExitCode::SUCCESS),
         Command::Backup(args) => backup::run(&args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Client(command) => cmd::run(command).map(|()| ExitCode::SUCCESS),
+        Command::Config(command) => {
+            config::run(command, last_subcommand(&matches)).map(|()| ExitCode::SUCCESS)
+        }
+        Command::Completions(args) => {
+            completions::run(&args, &mut Cli::command()).map(|()| ExitCode::SUCCESS)
+        }
     };
     done.unwrap_or_else(|error| {
         tracing::debug!(?error, "giving up");
+        let Some(status) = ending::status(&error) else { return ExitCode::SUCCESS };
         serve::complain(&format!("{error:#}"));
-        failed
+        if let Some(advice) = ending::advice(&error) {
+            serve::complain(advice);
+        }
+        ExitCode::from(if doctor { ending::USAGE } else { status })
     })
+}
+
+fn last_subcommand(matches: &ArgMatches) -> &ArgMatches {
+    matches.subcommand().map_or(matches, |(_, inner)| last_subcommand(inner))
 }

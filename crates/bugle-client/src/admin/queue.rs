@@ -106,6 +106,19 @@ pub struct Counts {
     pub dead_letter: u64,
 }
 
+/// What [`Admin::clear_queue`] removed.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Cleared {
+    /// Partitions that were emptied.
+    #[serde(default)]
+    pub partitions_cleared: u64,
+    /// Messages that are gone.
+    #[serde(default)]
+    pub messages_deleted: u64,
+}
+
 /// How much work there is.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -176,6 +189,15 @@ impl Admin {
         let call = Call::delete(format!("/api/v1/resources/queues/{}", encoded(queue)));
         let deleted: Deleted = self.client.transport.ask(&call).await?;
         Ok(deleted.existed)
+    }
+
+    /// Remove all messages of a queue, or of one of its partitions. The queue, its options and its groups stay.
+    pub async fn clear_queue(&self, queue: &str, partition: Option<&str>) -> Result<Cleared, Error> {
+        let mut path = format!("/api/v1/queues/{}/clear", encoded(queue));
+        if let Some(partition) = partition {
+            path.push_str(&format!("?partition={}", encoded(partition)));
+        }
+        self.client.transport.ask(&Call::delete(path)).await
     }
 
     /// All queues, newest first.

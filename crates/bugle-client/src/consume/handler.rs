@@ -7,7 +7,7 @@ use std::panic::AssertUnwindSafe;
 use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
 
-use crate::ack::Ack;
+use crate::ack::{Ack, Verdict};
 use crate::message::Message;
 
 /// When to begin no further message.
@@ -32,11 +32,10 @@ pub(crate) trait Handler: Send + Sync + 'static {
 /// One message at a time.
 pub(crate) struct Each<F>(pub(crate) F);
 
-impl<F, Fut, E> Handler for Each<F>
+impl<F, Fut> Handler for Each<F>
 where
     F: Fn(Message) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<(), E>> + Send,
-    E: Display + Send,
+    Fut: Future<Output = Verdict> + Send,
 {
     async fn handle(&self, messages: Vec<Message>, hold: &Hold<'_>) -> Vec<Ack> {
         let mut acks = Vec::with_capacity(messages.len());
@@ -54,16 +53,14 @@ where
                 continue;
             }
             let ack = Ack::completed(&message);
-            match caught(async { (self.0)(message).await }).await {
-                Ok(()) => acks.push(ack),
-                Err(text) => {
-                    acks.push(ack.instead("failed", Some(text)));
-                    // If the failed one becomes a dead letter the rest is still leased: it is given back by name.
-                    acks.extend(
-                        messages.next_if(|next| next.partition_id == lane).map(|next| Ack::retry(&next)),
-                    );
-                    closed = Some(lane);
-                }
+            let verdict = caught(async { Ok::<_, String>((self.0)(message).await) }).await;
+            let ack = ack.judged(verdict.unwrap_or_else(Verdict::Failed));
+            let done = ack.status == "completed";
+            acks.push(ack);
+            if !done {
+                // If this one becomes a dead letter the rest is still leased: it is given back by name.
+                acks.extend(messages.next_if(|next| next.partition_id == lane).map(|next| Ack::retry(&next)));
+                closed = Some(lane);
             }
         }
         acks
@@ -86,13 +83,13 @@ where
         let acks: Vec<Ack> = messages.iter().map(Ack::completed).collect();
         match caught(async { (self.0)(messages).await }).await {
             Ok(()) => acks,
-            Err(text) => acks.into_iter().map(|ack| ack.instead("failed", Some(text.clone()))).collect(),
+            Err(text) => acks.into_iter().map(|ack| ack.judged(Verdict::Failed(text.clone()))).collect(),
         }
     }
 }
 
 /// Run a handler; its error, or its panic, as text.
-async fn caught<E: Display>(handling: impl Future<Output = Result<(), E>>) -> Result<(), String> {
+async fn caught<T, E: Display>(handling: impl Future<Output = Result<T, E>>) -> Result<T, String> {
     let handling = async { handling.await.map_err(|error| error.to_string()) };
     match AssertUnwindSafe(handling).catch_unwind().await {
         Ok(handled) => handled,

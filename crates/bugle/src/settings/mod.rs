@@ -12,6 +12,7 @@ mod raw;
 mod sources;
 mod waking;
 
+pub(crate) use amount::Span;
 pub(crate) use auth::TlsFiles;
 pub(crate) use checked::{PostgresSettings, Settings, StoreSettings};
 pub(crate) use raw::LogFormat;

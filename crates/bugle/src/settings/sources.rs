@@ -1,5 +1,6 @@
 //! Gathers what all sources say: flags before environment before file before old names.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -43,6 +44,35 @@ impl Sources {
         let raw = secrets(args.raw)?.or(secrets(file)?).or(old::read(&env)?);
         Ok(Self { raw, warning })
     }
+
+    /// Where each setting that was said comes from, by its name. `is_flag` tells flags from environment variables, which clap
+    /// has put together.
+    pub(crate) fn origins(
+        args: ServeArgs,
+        is_flag: impl Fn(&str) -> bool,
+    ) -> Result<BTreeMap<String, String>> {
+        let env = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let mut origins = BTreeMap::new();
+        // The lowest source first: those that win write over it.
+        for name in names(old::read(&env)?)? {
+            origins.insert(name, "environment, an older name".to_owned());
+        }
+        if let Some(path) = &args.config {
+            for name in names(secrets(read_file(path)?)?)? {
+                origins.insert(name, format!("file {}", path.display()));
+            }
+        }
+        for name in names(secrets(args.raw)?)? {
+            let source = if is_flag(&name) { "flag" } else { "environment" };
+            origins.insert(name, source.to_owned());
+        }
+        Ok(origins)
+    }
+}
+
+/// What a source says anything about.
+fn names(raw: Raw) -> Result<Vec<String>> {
+    Ok(toml::Table::try_from(raw)?.into_iter().map(|(name, _)| name).collect())
 }
 
 fn read_file(path: &Path) -> Result<Raw> {

@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use bugle_client::{
-    Ack, Client, DeadLetterFilter, Enforced, Error, NewMessage, QueueOptions, Redrive, SeekTo,
+    Ack, Client, DeadLetterFilter, Enforced, Error, NewMessage, QueueOptions, Redrive, SeekTo, Verdict,
 };
 use serde_json::{Value, json};
 
@@ -151,5 +151,25 @@ on_every_engine! {
         assert!(matches!(stale, Err(Error::Rejected { .. })), "{stale:?}");
         assert!(client.transaction().send().await.unwrap().results.is_empty());
         assert_eq!(numbers(&server, "out", "check").await, [9, 2]);
+    }
+
+    async fn ids_are_enough_for_a_verdict_and_routes_without_words_can_be_read(on: On) {
+        let (_server, client) = start(&on).await;
+        client.push_all(&[message("q", "p", 0), message("q", "p", 1)]).await.unwrap();
+        let batch = client.pop("q").group("g").batch(2).send().await.unwrap();
+        let lease = batch.lease.unwrap().id;
+        let ack = |at: usize, verdict| {
+            let message = &batch.messages[at];
+            Ack::by_id(&message.transaction_id, message.partition_id, verdict).group("g").lease(lease)
+        };
+        let done = client.settle(&[ack(0, Verdict::Completed), ack(1, Verdict::DeadLetter("odd".into()))]).await.unwrap();
+        assert_eq!(done.iter().map(|acked| (acked.success, acked.dead_lettered)).collect::<Vec<_>>(), [(true, false), (true, true)]);
+        let overview: Value = client.read_json(&["api", "v1", "resources", "overview"], &[]).await.unwrap();
+        assert_eq!(overview["messages"]["deadLetter"], 1);
+        let nothing: Option<Value> = client.read_json(&["api", "v1", "pop", "queue", "q"], &[("consumerGroup", "g")]).await.unwrap();
+        assert!(nothing.is_none());
+        assert!(client.metrics().await.unwrap().contains("bugle_messages_total{verb=\"push\"} 2\n"));
+        let cleared = client.admin().clear_queue("q", Some("p")).await.unwrap();
+        assert_eq!((cleared.partitions_cleared, cleared.messages_deleted), (1, 2));
     }
 }
