@@ -114,3 +114,5 @@ mod waking_races;
 mod waking_servers;
 #[cfg(test)]
 mod waking_timers;
+#[cfg(test)]
+mod watching;
