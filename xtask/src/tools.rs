@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::postgres;
 
-/// A program that has to be there. A suite that needs another one (a browser, an interpreter) adds it here.
+/// A program that has to be there. A suite that needs another one (an interpreter) adds it here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tool {
     Nextest,
@@ -23,6 +23,8 @@ pub(crate) enum Tool {
     Patroni,
     Etcd,
     Haproxy,
+    /// A browser without a window.
+    Chromium,
 }
 
 impl Tool {
@@ -37,6 +39,7 @@ impl Tool {
             Self::Patroni => on_path("patroni").is_some(),
             Self::Etcd => on_path("etcd").is_some(),
             Self::Haproxy => on_path("haproxy").is_some(),
+            Self::Chromium => on_path("chromium").is_some(),
         }
     }
 
@@ -52,6 +55,7 @@ impl Tool {
             Self::Patroni => Some("patroni"),
             Self::Etcd => Some("etcd-server"),
             Self::Haproxy => Some("haproxy"),
+            Self::Chromium => Some("chromium"),
         }
     }
 }
