@@ -13,6 +13,7 @@ mod source;
 mod tidy;
 
 mod bench;
+mod browser;
 mod compare;
 mod deny;
 mod duroxide_import;
@@ -56,6 +57,7 @@ cargo xtask <command>
   models [--minutes N]
                   explore new orders of steps in the concurrency models, for so long (10)
   openapi         renew docs/openapi.json from the code
+  screenshots     renew the pictures in docs/screenshots by what the suite browser sees
   tidy            check headers, sizes, words, paths and layers of the sources
   help            this text
 
@@ -86,6 +88,7 @@ fn dispatch() -> Result<ExitCode> {
         "fuzz-input" => fuzz_input::run(&root, &rest),
         "powercuts" => powercuts::run(&root, &rest),
         "models" => models::run(&root, &rest),
+        "screenshots" if rest.is_empty() => browser::screenshots(&root),
         "openapi" if rest.is_empty() => suites::openapi(&root),
         "help" | "--help" | "-h" => {
             eprint!("{HELP}{}", suites::list());

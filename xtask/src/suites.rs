@@ -10,12 +10,14 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::postgres::Postgres;
 use crate::server::Engine;
 use crate::tools::{self, Tool};
-use crate::{bench, compare, deny, duroxide_import, faults, models, python_client, rust_client, tidy};
+use crate::{
+    bench, browser, compare, deny, duroxide_import, faults, models, python_client, rust_client, tidy,
+};
 
 /// Where tests find the database.
 const DSN: &str = "BUGLE_TEST_PG";
 
-/// One suite. A new one (browser, other languages' clients) is a line in `SUITES` and its tools in `tools.rs`.
+/// One suite. A new one (other languages' clients) is a line in `SUITES` and its tools in `tools.rs`.
 struct Suite {
     name: &'static str,
     about: &'static str,
@@ -24,7 +26,7 @@ struct Suite {
 }
 
 /// In the order of their price.
-const SUITES: [Suite; 11] = [
+const SUITES: [Suite; 12] = [
     Suite { name: "fmt", about: "sources are formatted", needs: &[], run: fmt },
     Suite { name: "tidy", about: "headers, sizes, words, paths, layers", needs: &[], run: tidy },
     Suite {
@@ -52,6 +54,12 @@ const SUITES: [Suite; 11] = [
         about: "a short round of every fault under load, checked",
         needs: &[Tool::Postgres, Tool::Faketime],
         run: faults::suite,
+    },
+    Suite {
+        name: "browser",
+        about: "the dashboard in a real browser",
+        needs: &[Tool::Chromium],
+        run: browser::suite,
     },
     Suite {
         name: "rust-client",

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::postgres;
 
-/// A program that has to be there. A suite that needs another one (a browser, an interpreter) adds it here.
+/// A program that has to be there. A suite that needs another one (an interpreter) adds it here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tool {
     Nextest,
@@ -35,6 +35,8 @@ pub(crate) enum Tool {
     Strace,
     /// Counts instructions.
     Valgrind,
+    /// A browser without a window.
+    Chromium,
 }
 
 impl Tool {
@@ -56,6 +58,7 @@ impl Tool {
             Self::Npm => on_path("node").is_some() && on_path("npm").is_some(),
             Self::Strace => on_path("strace").is_some(),
             Self::Valgrind => on_path("valgrind").is_some(),
+            Self::Chromium => on_path("chromium").is_some(),
         }
     }
 
@@ -78,6 +81,7 @@ impl Tool {
             Self::Npm => Some("npm"),
             Self::Strace => Some("strace"),
             Self::Valgrind => Some("valgrind"),
+            Self::Chromium => Some("chromium"),
         }
     }
 }

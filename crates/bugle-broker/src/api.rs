@@ -5,6 +5,7 @@ mod history;
 mod letters;
 mod messages;
 mod stats;
+mod waiting;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use uuid::Uuid;
 
 use bugle_store::{Group, LaneId, LeaseId, Message, Offset, QueueOptions, Timestamp, Unavailable};
 
-pub use groups::{GroupDeleted, GroupPartition, GroupQueue, SeekTo, Sought};
+pub use groups::{GroupDeleted, GroupPartition, GroupQueue, SeekPreview, SeekTo, Sought};
 pub use history::{
     GaugeLooks, Gauges, History, HistoryQuery, Looks, QueueCounts, QueuePoint, ServerCounts, ServerHistory,
     ServerPoint, Vitals,
@@ -27,6 +28,7 @@ pub use stats::{
     Depth, Family, GroupState, GroupStats, LaggingPartition, MessageCounts, Overview, PartitionStats,
     QueueDetail, QueueFilter, QueueStats, RankedPartition, Spread, Throughput, Totals,
 };
+pub use waiting::{Consumer, Served, Waiter, WaitingKey, WaitingRoom};
 
 /// Why a whole request was turned down. Nothing was changed, except after `Unavailable`, when nothing is known.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -144,6 +146,8 @@ pub struct PopRequest {
     pub conflation: bool,
     /// The caller leaves batch and partitions to the broker.
     pub autopilot: bool,
+    /// Who asks, for those who look at the waiting room.
+    pub consumer: Option<Consumer>,
 }
 
 /// Answer to a pop; empty if `lanes` is.

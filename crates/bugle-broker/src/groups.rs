@@ -6,6 +6,7 @@
 //! finds it forgets the group's channel, and those who wait there ask the store again.
 
 mod lag;
+mod preview;
 mod walk;
 
 use std::sync::Arc;

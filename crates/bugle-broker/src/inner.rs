@@ -37,6 +37,7 @@ use crate::spooling::Spooling;
 use crate::stats::StatsMemory;
 use crate::timeline::Followed;
 use crate::waiting::{Channels, TimerKey};
+use crate::watching::Witness;
 
 /// Segments read in one call for the sake of single messages.
 const READ_AT_ONCE: usize = 32;
@@ -68,6 +69,7 @@ pub(crate) struct Inner {
     pub(crate) followed: Followed,
     pub(crate) recovering: AtomicBool,
     pub(crate) meters: Meters,
+    pub(crate) witness: Witness,
     pub(crate) book: Book,
     pub(crate) stats: StatsMemory,
     pub(crate) bell: Bell<News>,
@@ -117,6 +119,7 @@ impl Inner {
             followed,
             recovering: AtomicBool::new(false),
             meters: Meters::default(),
+            witness: Witness::default(),
             book: Book::new(&config, name),
             stats: StatsMemory::default(),
             bell,

@@ -47,6 +47,7 @@ mod timeline;
 mod traces;
 mod transact;
 mod upkeep;
+mod watching;
 
 #[cfg(feature = "counted")]
 pub mod counted;
@@ -68,6 +69,7 @@ pub use api::{
     ReadMode, Redrive, RedriveCursor, Redriven, Refused, Renewed, Replay, Replayed, SeekTo, ServerCounts,
     ServerHistory, ServerPoint, Sought, TraceView, Transacted, Vitals,
 };
+pub use api::{Consumer, SeekPreview, Served, Waiter, WaitingKey, WaitingRoom};
 pub use api::{
     Depth, Family, GroupState, GroupStats, LaggingPartition, MessageCounts, Overview, PartitionStats,
     QueueDetail, QueueFilter, QueueStats, RankedPartition, Spread, Throughput, Totals,
@@ -83,6 +85,7 @@ pub use pop::Receipt;
 pub use rekey::Rekey;
 pub use semantics::configure::option_bounds;
 pub use stats::PartitionPage;
+pub use watching::Watching;
 
 use inner::{Inner, to_its_end};
 

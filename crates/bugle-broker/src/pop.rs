@@ -72,6 +72,11 @@ impl PopJob {
         tracing::debug!(request = self.seq, source = source.name(), "waiting pop woken");
     }
 
+    /// What dispatched it last, and when.
+    pub(crate) fn woken(&self) -> Option<(WakeSource, Instant)> {
+        self.woken
+    }
+
     /// Whether this job may wait (again) now.
     pub(crate) fn may_wait(&self) -> bool {
         self.deadline.is_some_and(|at| Instant::now() < at)

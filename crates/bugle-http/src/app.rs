@@ -1,5 +1,6 @@
 //! What every handler has at hand, and the settings of the HTTP layer.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bugle_broker::Broker;
@@ -7,6 +8,7 @@ use bugle_store::{Group, QUEUE_MODE};
 use tokio_util::sync::CancellationToken;
 
 use crate::edge::Edge;
+use crate::hub::Hub;
 
 /// Settings of the routes.
 #[derive(Clone, Debug)]
@@ -68,10 +70,12 @@ pub(crate) struct App {
     pub(crate) broker: Broker,
     pub(crate) terms: Terms,
     pub(crate) config: HttpConfig,
+    /// Those who listen to events.
+    pub(crate) hub: Arc<Hub>,
 }
 
 impl App {
     pub(crate) fn new(broker: Broker, config: HttpConfig) -> Self {
-        Self { broker, terms: Terms::of(&config), config }
+        Self { broker, terms: Terms::of(&config), config, hub: Arc::default() }
     }
 }

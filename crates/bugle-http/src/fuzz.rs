@@ -21,6 +21,7 @@ use hyper_util::service::TowerToHyperService;
 use serde_json::Value;
 
 use crate::app::{HttpConfig, Terms};
+use crate::auth::Asking;
 use crate::convert::{ack, group, objects};
 use crate::error::Failure;
 use crate::query::Query;
@@ -180,7 +181,7 @@ fn pops() -> Router {
         .route(
             "/api/v1/pop/queue/{queue}",
             get(async move |path: Result<Path<String>, PathRejection>, RawQuery(query): RawQuery| {
-                answer(pop::queue_request(&by_queue, path, query).map(Some))
+                answer(pop::queue_request(&by_queue, path, query, Asking(None)).map(Some))
             }),
         )
         .route(
@@ -188,13 +189,15 @@ fn pops() -> Router {
             get(
                 async move |path: Result<Path<(String, String)>, PathRejection>,
                             RawQuery(query): RawQuery| {
-                    answer(pop::lane_request(&by_lane, path, query).map(Some))
+                    answer(pop::lane_request(&by_lane, path, query, Asking(None)).map(Some))
                 },
             ),
         )
         .route(
             "/api/v1/pop",
-            get(async move |RawQuery(query): RawQuery| answer(pop::filter_request(&by_filter, query))),
+            get(async move |RawQuery(query): RawQuery| {
+                answer(pop::filter_request(&by_filter, query, Asking(None)))
+            }),
         )
 }
 

@@ -6,6 +6,8 @@
 //! Modules in reading order; each uses only those above it.
 
 mod accept;
+mod hub;
+
 mod app;
 mod archive;
 mod body;
@@ -36,6 +38,8 @@ mod families;
 mod series;
 
 mod routes;
+
+mod dashboard;
 mod serve;
 
 mod openapi;
@@ -57,7 +61,7 @@ use routes::{
     ack, analytics, backup, dlq, fallback, groups, health, lease, messages, metrics, pop, push, queue,
     status, system, traces, transaction,
 };
-use routes::{group_list, queue_status, resources};
+use routes::{events, group_list, queue_status, resources, waiting};
 use table::Table;
 
 pub use app::HttpConfig;
@@ -73,7 +77,7 @@ pub use tls::{Tls, TlsError};
 /// All routes.
 fn routes() -> Table {
     Table::default()
-        .route("/", get(health::greeting))
+        .route("/", get(dashboard::page))
         .route("/docs", get(openapi::page))
         .route("/openapi.json", get(openapi::json))
         .route("/health", get(health::health))
@@ -140,12 +144,16 @@ fn routes() -> Table {
         .route("/api/v1/status/queues/{queue}", get(queue_status::one))
         .route("/api/v1/status/queues/{queue}/messages", get(queue_status::messages))
         .route("/api/v1/queues/{queue}/clear", delete(queue::clear))
+        .route("/api/v1/events", get(events::events))
+        .route("/api/v1/waiting", get(waiting::room))
 }
 
 /// The routes, and answers to what is none.
 pub fn router(broker: Broker, config: HttpConfig) -> Router {
     routes()
         .router
+        // No part of the API, so it is not described.
+        .route("/assets/{version}/{*name}", get(dashboard::file))
         .fallback(fallback::no_such_route)
         .method_not_allowed_fallback(fallback::wrong_method)
         .with_state(Arc::new(App::new(broker, config)))

@@ -47,6 +47,8 @@ pub struct QueueOptions {
     pub retention_sink_hold_max_seconds: u64,
     /// Which of the options that other servers only store act on this queue.
     pub enforce: Vec<Enforced>,
+    /// Nothing is delivered until this is taken back; everything else goes on.
+    pub paused: bool,
 }
 
 /// An option that acts only where a queue asks for it.
@@ -88,6 +90,7 @@ impl Default for QueueOptions {
             retention_sink_hold: String::new(),
             retention_sink_hold_max_seconds: 604_800,
             enforce: Vec::new(),
+            paused: false,
         }
     }
 }

@@ -20,6 +20,19 @@ pub struct SeekRequest<'a> {
     #[serde(borrow)]
     #[schemars(with = "Option<Time>")]
     pub timestamp: Text<'a>,
+    /// Only tell what it would do.
+    pub dry_run: Field<bool>,
+}
+
+/// What a seek would do.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+pub struct SeekPreviewEntry {
+    /// Messages that would be delivered, of those there are now.
+    pub messages: u64,
+    /// Partitions they are in.
+    pub partitions: u64,
+    /// Messages that are before the group as it is.
+    pub pending: u64,
 }
 
 /// Answer to a seek on a queue.
@@ -40,6 +53,9 @@ pub struct SeekAnswer<'a> {
     pub target_timestamp: Option<Millis>,
     /// Cursors that were moved.
     pub partitions_updated: u64,
+    /// With `dryRun`: what the seek would do. It was not done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preview: Option<SeekPreviewEntry>,
 }
 
 /// Answer to a seek on one partition.
@@ -54,10 +70,13 @@ pub struct SeekPartitionAnswer<'a> {
     pub queue_name: &'a str,
     /// The partition.
     pub partition_name: &'a str,
-    /// Always true.
+    /// False with `dryRun`.
     pub updated: bool,
     /// The offset that comes next.
     pub cursor_moved_to: Option<u64>,
+    /// With `dryRun`: what the seek would do. It was not done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preview: Option<SeekPreviewEntry>,
 }
 
 /// `{"subscriptionTimestamp": "…"}`.

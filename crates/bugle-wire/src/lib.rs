@@ -30,6 +30,7 @@ mod server;
 mod system;
 mod trace;
 mod transact;
+mod waiting;
 mod worker;
 
 mod status;
@@ -38,8 +39,8 @@ pub use ack::{AckBatchRequest, AckEntry, AckResult};
 pub use error::{ErrorBody, Unreadable, read};
 pub use field::{Field, List, Object, Raw, Text};
 pub use group::{
-    DeleteGroupAnswer, GroupPartitionEntry, GroupQueueEntry, SeekAnswer, SeekPartitionAnswer, SeekRequest,
-    SubscriptionAnswer, SubscriptionRequest,
+    DeleteGroupAnswer, GroupPartitionEntry, GroupQueueEntry, SeekAnswer, SeekPartitionAnswer,
+    SeekPreviewEntry, SeekRequest, SubscriptionAnswer, SubscriptionRequest,
 };
 pub use group_list::{GroupEntry, LaggingEntry};
 pub use history::{
@@ -89,6 +90,10 @@ pub use trace::{
     NamedTrace, NoSuccess, TraceEntry, TraceList, TraceNameEntry, TraceNameList, TraceRecorded, TraceRequest,
 };
 pub use transact::{OperationEntry, OperationOutcome, TransactAnswer, TransactRequest};
+pub use waiting::{
+    BatchingEntry, FloorEntry, LatencyEvent, QueueMoved, QueuesEvent, ServedEntry, ServerEvent, StoreEvent,
+    VerbEvent, WaiterEntry, WaitingAnswer, WaitingKeyEntry, WaitingTarget,
+};
 pub use worker::{
     BusyQueue, CpuLooks, LooksEntry, LoopLooks, MemoryLooks, OpsCount, OpsCounts, PoolLooks, QueuedLooks,
     RegistryLooks, ReplicaMetrics, ReplicaPoint, ReplicaSeries, ReplicasAnswer, ThreadpoolLooks, VerbOps,

@@ -26,6 +26,7 @@ pub struct CountsEntry {
 
 /// The short form in lists.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct ShortCounts {
     /// Kept.
     pub total: u64,
@@ -33,6 +34,8 @@ pub struct ShortCounts {
     pub pending: u64,
     /// Delivered, not acknowledged.
     pub processing: u64,
+    /// Given up.
+    pub dead_letter: u64,
 }
 
 /// A queue of a list.
@@ -53,6 +56,8 @@ pub struct QueueEntry<'a> {
     pub partitions: u64,
     /// Its messages.
     pub messages: ShortCounts,
+    /// Nothing is delivered from it for now.
+    pub paused: bool,
     /// Always `null`: how many pieces messages are stored in is not counted.
     pub segments: Option<u64>,
     /// Always `null`: bytes are not counted.
@@ -63,7 +68,7 @@ pub struct QueueEntry<'a> {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "QueueListAnswer")]
 pub struct QueueListAnswer<'a, P> {
-    /// Newest first.
+    /// Newest first, or as asked for.
     pub queues: Vec<QueueEntry<'a>>,
     /// How many match in all.
     pub total: usize,
@@ -75,7 +80,8 @@ pub struct QueueListAnswer<'a, P> {
 /// `GET /api/v1/resources/queues/:queue`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct QueueDetailAnswer<'a> {
+#[schemars(rename = "QueueDetailAnswer")]
+pub struct QueueDetailAnswer<'a, O> {
     /// Identity of the queue.
     pub id: Uuid,
     /// Its name.
@@ -95,6 +101,8 @@ pub struct QueueDetailAnswer<'a> {
     pub totals: CountsEntry,
     /// What is stored.
     pub segments: StoredEntry,
+    /// All its options.
+    pub options: O,
 }
 
 /// What a queue stores.

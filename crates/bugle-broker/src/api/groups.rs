@@ -25,6 +25,17 @@ pub struct Sought {
     pub position: Option<Offset>,
 }
 
+/// What a seek would do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SeekPreview {
+    /// Messages that would then be delivered: of those there are now.
+    pub messages: u64,
+    /// Partitions they are in.
+    pub partitions: u64,
+    /// Messages that are before the group as it is.
+    pub pending: u64,
+}
+
 /// Answer to the deletion of a consumer group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GroupDeleted {

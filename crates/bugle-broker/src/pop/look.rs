@@ -30,6 +30,7 @@ impl Inner {
             plans.iter_mut().filter(|plan| waits(plan)).for_each(|plan| plan.cursor = plan.first_cursor());
         }
         self.resolve(plans).await?;
+        plans.retain(|plan| !plan.queue.options.paused || !self.set_aside(plan));
         let mut rest: Vec<u64> = open.iter().map(|o| o.messages).collect();
         plans.retain_mut(|plan| self.fit(plan, &mut rest[plan.job]));
         let unreadable = self.look_inside(open, plans).await?;
@@ -55,6 +56,27 @@ impl Inner {
             plan.cut_to(&mut bytes[plan.job]);
         }
         Ok(())
+    }
+
+    /// The queue is paused: its lanes are hidden until its options change. `false` = they did.
+    fn set_aside(self: &Arc<Self>, plan: &Plan) -> bool {
+        let now = self.catalog.queue_by_id(plan.queue.id);
+        if now.as_ref().is_some_and(|queue| !queue.options.paused) {
+            return false;
+        }
+        let epoch = plan.cursor.as_ref().map_or(0, |cursor| cursor.epoch);
+        if self.put(plan, Place::Later, epoch) {
+            self.ring_if_changed(plan);
+        }
+        true
+    }
+
+    /// Options that changed meanwhile found the lane being claimed and passed it over.
+    fn ring_if_changed(self: &Arc<Self>, plan: &Plan) {
+        let now = self.catalog.queue_by_id(plan.queue.id);
+        if now.is_some_and(|queue| queue.version != plan.queue.version && !queue.options.paused) {
+            self.ring(&plan.channel, plan.lane.id, WakeSource::Local);
+        }
     }
 
     /// Read the messages of plans whose claim depends on them: hidden by time, or committed at delivery. Answers those that
@@ -185,11 +207,7 @@ impl Inner {
                     return false;
                 }
                 self.wake_at(&plan.channel, plan.lane.id, at);
-                // Options that changed meanwhile found the lane being claimed and passed it over.
-                let now = self.catalog.queue_by_id(plan.queue.id);
-                if now.is_some_and(|queue| queue.version != plan.queue.version) {
-                    self.ring(&plan.channel, plan.lane.id, WakeSource::Local);
-                }
+                self.ring_if_changed(plan);
                 false
             }
             visible::Visible::Nothing => {

@@ -39,6 +39,9 @@ impl Inner {
                 self.meters.woken(WakeSource::Floor);
                 self.floor.found();
             }
+            if self.witness.is_there() {
+                self.witness_served(&job, &answer);
+            }
             tracing::debug!(request = job.seq, count = answer.count(), "waiting pop served");
         }
         let lease = answer.lease_id;

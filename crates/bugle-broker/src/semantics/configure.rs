@@ -91,6 +91,7 @@ fn apply(o: &mut QueueOptions, default: &QueueOptions, sent: &Sent<'_>) -> Resul
             o.retention_sink_hold_max_seconds =
                 sent.unsigned(AGE, default.retention_sink_hold_max_seconds)?;
         }
+        "paused" => o.paused = sent.boolean(default.paused)?,
         "enforce" => o.enforce = sent.enforced(&default.enforce)?,
         _ => return Ok(false),
     }
@@ -207,6 +208,7 @@ mod tests {
             "retentionSeconds": 10, "completedRetentionSeconds": 11, "retentionEnabled": true,
             "encryptionEnabled": true, "maxWaitTimeSeconds": 12, "dedupWindowSeconds": 13, "minPopWaitTime": 14,
             "retentionSinkHold": "s", "retentionSinkHoldMaxSeconds": 15, "enforce": ["retryDelay", "ttl"],
+            "paused": true,
         });
         let options = merged(changed.clone());
         assert_eq!(serde_json::to_value(&options).unwrap(), changed);

@@ -27,6 +27,12 @@ pub(crate) fn target(to: SeekTo, lane: &Lane) -> Option<Offset> {
     }
 }
 
+/// Messages of a lane that a cursor at `to` has before it. Who conflates gets one.
+pub(crate) fn ahead(lane: &Lane, to: Offset, conflation: bool) -> u64 {
+    let messages = lane.head.saturating_sub(to.max(lane.tail));
+    if conflation { messages.min(1) } else { messages }
+}
+
 /// The cursor at `to`, free, with nothing held against what lies there. The epoch goes on, so that whoever held the lane
 /// cannot settle any more. `None` = it is like that already.
 pub(crate) fn moved(cursor: &Cursor, to: Offset, now: Now) -> Option<Cursor> {
@@ -96,6 +102,8 @@ mod tests {
         assert_eq!(target(SeekTo::Beginning, &lane), Some(3));
         assert_eq!(target(SeekTo::End, &lane), Some(9));
         assert_eq!(target(SeekTo::Time(Timestamp(2)), &lane), None);
+        assert_eq!([0, 3, 8, 9, 20].map(|to| ahead(&lane, to, false)), [6, 6, 1, 0, 0]);
+        assert_eq!([0, 8, 9].map(|to| ahead(&lane, to, true)), [1, 1, 0]);
     }
 
     #[test]

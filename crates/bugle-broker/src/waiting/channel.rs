@@ -354,7 +354,19 @@ impl ChannelState {
         self.parked.len() + self.held.len() + self.parked_on_lane.values().map(BTreeMap::len).sum::<usize>()
     }
 
-    /// Lanes that are hidden by time, for a queue whose options changed.
+    /// Lanes believed ready; some may have gone since.
+    pub(crate) fn ready(&self) -> usize {
+        self.ring.len()
+    }
+
+    /// Show everybody who waits here, and whether they only let their batch grow.
+    pub(crate) fn each_waiting(&self, mut show: impl FnMut(&PopJob, bool)) {
+        let named = self.parked_on_lane.values().flat_map(BTreeMap::values);
+        self.parked.values().chain(named).for_each(|job| show(job, false));
+        self.held.values().for_each(|(_, job)| show(job, true));
+    }
+
+    /// Lanes that are hidden by time or while their queue is paused, for a queue whose options changed.
     pub(crate) fn hidden(&self) -> Vec<LaneId> {
         self.entries.iter().filter(|(_, e)| e.place == Place::Later).map(|(id, _)| *id).collect()
     }

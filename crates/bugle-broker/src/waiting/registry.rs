@@ -153,6 +153,11 @@ impl Channels {
         self.filtering.lock().len()
     }
 
+    /// Show everybody who waits by namespace or task.
+    pub(crate) fn each_filtering(&self, show: impl FnMut(&PopJob)) {
+        self.filtering.lock().values().for_each(show);
+    }
+
     /// Take every parked pop out.
     pub(crate) fn unpark_all(&self) -> Vec<PopJob> {
         let mut jobs: Vec<PopJob> = std::mem::take(&mut *self.filtering.lock()).into_values().collect();

@@ -77,6 +77,7 @@ pub(crate) fn from_queue(queue: &str) -> PopRequest {
         subscription_from: None,
         conflation: false,
         autopilot: false,
+        consumer: None,
     }
 }
 

@@ -344,6 +344,7 @@ impl<'r> Play<'r> {
             subscription_from,
             conflation: pop.conflation,
             autopilot: false,
+            consumer: None,
         }
     }
 

@@ -74,6 +74,8 @@ options! {
     min_pop_wait_time: u64;
     /// Which of the options above that say so act.
     enforce: Vec<Enforced>;
+    /// Deliver nothing for now; pushes and acknowledgements go on.
+    paused: bool;
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ use super::AuthError;
 use super::callers::{CallerLimits, Callers, Inside, Who};
 use super::keys::ApiKeys;
 use super::origin::{foreign_fetch, local, named_hosts, on_list, same};
-use super::roles::{Caller, Level, Rule, listed, rule};
+use super::roles::{Caller, Level, Peer, Rule, listed, rule};
 use super::token::{Denied, JwtConfig, Tokens};
 use crate::access::Record;
 use crate::edge::Edge;
@@ -110,6 +110,11 @@ impl Gate {
                 let _ = subject.set(known.clone());
             }
         };
+        // Only who waits is ever asked for; for all others it would be a needless word.
+        let waits = rule.level == Level::ReadWrite && request.method() == Method::GET;
+        if waits && request.uri().query().is_some_and(|query| query.contains("wait=")) {
+            request.extensions_mut().insert(Peer(door.peer));
+        }
         let mut after = After { id, record, origin: policy.welcome_origin(request.headers()), inside: None };
         let way: Way<_> = match policy.admit(door, &request, rule) {
             Step::Refuse(response) => Either::Left(ready(response)),

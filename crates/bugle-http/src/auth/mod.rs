@@ -18,7 +18,7 @@ mod token;
 mod layer;
 
 pub(crate) use layer::Door;
-pub(crate) use roles::{Producer, listed, rule};
+pub(crate) use roles::{Asking, Producer, listed, rule};
 
 pub use callers::{CallerLimits, Limits};
 pub use jwks::{JwksConfig, JwksSource};

@@ -4,8 +4,10 @@
 //! here errs on the strict side: reading needs a reader, anything else a writer, and deleting an administrator.
 
 use std::convert::Infallible;
+use std::net::SocketAddr;
 
 use axum::extract::FromRequestParts;
+use bugle_broker::Consumer;
 use bytes::Bytes;
 use http::Method;
 use http::request::Parts;
@@ -15,8 +17,8 @@ use crate::error::Failure;
 
 /// Paths that need no credentials unless a setting says otherwise, as [`listed`] reads them: what tells of the server and
 /// of its API, and nothing of messages.
-pub const PUBLIC_PATHS: [&str; 7] =
-    ["/", "/health", "/health/", "/metrics", "/metrics/", "/docs", "/openapi.json"];
+pub const PUBLIC_PATHS: [&str; 8] =
+    ["/", "/assets/", "/health", "/health/", "/metrics", "/metrics/", "/docs", "/openapi.json"];
 
 /// What somebody is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,6 +108,23 @@ impl<S: Sync> FromRequestParts<S> for Producer {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
         let subject = parts.extensions.get::<Caller>().and_then(|caller| caller.subject.clone());
         Ok(Self { subject, allowance: parts.extensions.get().cloned() })
+    }
+}
+
+/// Where a request came from, for handlers that want to know.
+#[derive(Clone, Copy)]
+pub(crate) struct Peer(pub(crate) SocketAddr);
+
+/// Who waits for messages, as handlers take it; nobody knows who does not wait.
+pub(crate) struct Asking(pub(crate) Option<Consumer>);
+
+impl<S: Sync> FromRequestParts<S> for Asking {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        let subject = || parts.extensions.get::<Caller>().and_then(|caller| caller.subject.clone());
+        let peer = parts.extensions.get::<Peer>();
+        Ok(Self(peer.map(|Peer(peer)| Consumer { peer: *peer, subject: subject() })))
     }
 }
 
@@ -233,6 +252,8 @@ mod tests {
         ("GET", "/api/v1/traces/names", Level::ReadOnly, ""),
         ("GET", "/api/v1/traces/by-name/x", Level::ReadOnly, ""),
         ("GET", "/api/v1/traces/p/t", Level::ReadOnly, ""),
+        ("GET", "/api/v1/events", Level::ReadOnly, ""),
+        ("GET", "/api/v1/waiting", Level::ReadOnly, ""),
         ("GET", "/api/v1/consumer-groups", Level::ReadOnly, ""),
         ("GET", "/api/v1/consumer-groups/lagging", Level::ReadOnly, ""),
         ("GET", "/api/v1/consumer-groups/g", Level::ReadOnly, ""),

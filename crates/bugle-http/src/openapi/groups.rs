@@ -90,7 +90,10 @@ fn looks(api: &mut Api) {
 fn seeks(api: &mut Api) {
     api.post("/api/v1/consumer-groups/{group}/queues/{queue}/seek", "seek")
         .says(GROUPS, "Send a group elsewhere")
-        .about("On all partitions of a queue. Leases end; what is acknowledged under them no longer counts.")
+        .about(
+            "On all partitions of a queue. Leases end; what is acknowledged under them no longer counts. With `dryRun` nothing is \
+             done, and the answer tells what would be delivered.",
+        )
         .takes(group())
         .takes(queue())
         .body_as::<SeekRequest<'_>>(

@@ -1,5 +1,6 @@
 //! What there is and how much of it.
 
+use bugle_store::QueueOptions;
 use bugle_wire::{
     DepthAnswer, NamespacesAnswer, OverviewAnswer, Pagination, QueueDetailAnswer, QueueListAnswer,
     QueueStatusAnswer, RankingAnswer, RefreshAnswer, StatusMessageEntry, TasksAnswer,
@@ -7,7 +8,7 @@ use bugle_wire::{
 
 use super::STATISTICS;
 use super::api::Api;
-use super::parameter::{Parameter, name, number, page, path_id, text, time};
+use super::parameter::{Parameter, name, number, page, path_id, text, time, word};
 use crate::routes::{queue_status, resources};
 
 pub(super) fn describe(api: &mut Api) {
@@ -42,10 +43,12 @@ fn partitions(default: usize) -> [Parameter; 2] {
 fn queues(api: &mut Api) {
     api.get("/api/v1/resources/queues", "queues")
         .says(STATISTICS, "List queues")
-        .about("Newest first; all of them unless there is a `limit`.")
+        .about("Newest first unless there is a `sort`; all of them unless there is a `limit`.")
         .takes_all(filter())
         .takes(number("limit", None, "Most queues; below 1 is 1."))
         .takes(number("offset", Some(0), "Queues to skip. Below 0 is 0."))
+        .takes(word("sort", &resources::SORTS, "By what; `created` if absent. Equals are sorted by name."))
+        .takes(word("order", &["asc", "desc"], "`asc` for names and `desc` for everything else if absent."))
         .answers::<QueueListAnswer<'_, Pagination>>(200, "The queues.")
         .stored();
     api.get("/api/v1/resources/partitions", "partitions")
@@ -66,7 +69,7 @@ fn one_queue(api: &mut Api) {
         .says(STATISTICS, "One queue with its partitions")
         .takes(queue())
         .takes_all(partitions(resources::DETAILED))
-        .answers::<QueueDetailAnswer<'_>>(200, "The queue.")
+        .answers::<QueueDetailAnswer<'_, QueueOptions>>(200, "The queue.")
         .refuses(404, "There is no such queue.")
         .stored();
     api.get("/api/v1/resources/queues/{queue}/depth", "depth")

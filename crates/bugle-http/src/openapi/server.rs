@@ -1,16 +1,23 @@
 //! The server itself.
 
-use bugle_wire::{Greeting, HealthAnswer, MetricsSummary, SharedState, StatusAnswer};
+use bugle_wire::{
+    Greeting, HealthAnswer, MetricsSummary, OverviewAnswer, QueuesEvent, ServerEvent, SharedState,
+    StatusAnswer, WaitingAnswer,
+};
 use serde_json::{Value, json};
 
 use super::SERVER;
 use super::answer::content;
 use super::api::Api;
+use super::parameter::{self, number};
 use crate::exposition::{OPEN_METRICS, TEXT};
+use crate::hub::Topic;
+use crate::routes::{events, waiting};
 
 pub(super) fn describe(api: &mut Api) {
     health(api);
     numbers(api);
+    live(api);
     api.get("/docs", "docs").says(SERVER, "This description, for people").answers_with(
         200,
         content("A page that needs nothing but this server.", &[("text/html; charset=utf-8", text())], &[]),
@@ -21,6 +28,35 @@ pub(super) fn describe(api: &mut Api) {
         .answers_with(200, content("An OpenAPI 3.1 document.", &[("application/json", any)], &[]));
 }
 
+fn live(api: &mut Api) {
+    api.get("/api/v1/waiting", "waiting")
+        .says(SERVER, "Who waits for messages on this server")
+        .about("The live picture of long polling: what is waited for and by whom, what woke those who were served, how pops are gathered.")
+        .takes(number(
+            "limit",
+            u64::try_from(waiting::DEFAULT_LIMIT).ok(),
+            &format!("Most keys, and most waiters, cut to 1..{}.", waiting::MAX_LIMIT),
+        ))
+        .answers::<WaitingAnswer<'_>>(200, "The waiting room.");
+    let names = Topic::ALL.map(|(_, name)| format!("`{name}`")).join(", ");
+    let server = api.written::<ServerEvent<'_>>();
+    let queues = api.written::<QueuesEvent<'_>>();
+    let totals = api.written::<OverviewAnswer>();
+    let room = api.written::<WaitingAnswer<'_>>();
+    let mut schema = text();
+    schema["x-events"] = json!({ "server": server, "queues": queues, "totals": totals, "waiting": room });
+    api.get("/api/v1/events", "events")
+        .says(SERVER, "What happens, as it happens")
+        .about(
+            "Server-sent events, about one per second and topic, until the client goes away; after ten minutes it is asked to \
+             come again. `x-events` describes the data of each event by its name. Counters are those of the server that \
+             answers; `totals` are what the queues of all servers hold. While nobody listens nothing is counted for this.",
+        )
+        .takes(parameter::text("topics", &format!("What to tell, separated by commas: {names}. `server` if absent.")))
+        .answers_with(200, content("Events without end.", &[(events::KIND, schema)], &[]))
+        .bounded();
+}
+
 fn text() -> Value {
     json!({ "type": "string" })
 }
@@ -28,7 +64,11 @@ fn text() -> Value {
 fn health(api: &mut Api) {
     api.get("/", "greeting")
         .says(SERVER, "What this is")
-        .answers::<Greeting>(200, "The server, and where to go on.");
+        .about(
+            "The dashboard for browsers, that is for those who accept `text/html`; JSON for everybody else.",
+        )
+        .answers::<Greeting>(200, "The server, and where to go on.")
+        .kinds(200, &[("text/html; charset=utf-8", text())]);
     api.get("/health", "health")
         .says(SERVER, "Whether the server reaches its store")
         .answers::<HealthAnswer<'_>>(200, "It does.")

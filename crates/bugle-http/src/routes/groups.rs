@@ -7,11 +7,13 @@ use axum::body::Body;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, RawQuery, State};
 use axum::response::Response;
-use bugle_broker::{GroupPartition, GroupQueue, Refused, SeekTo, check_name, check_queue, read_time};
+use bugle_broker::{
+    GroupPartition, GroupQueue, Refused, SeekPreview, SeekTo, check_name, check_queue, read_time,
+};
 use bugle_store::Group;
 use bugle_wire::{
     DeleteGroupAnswer, Field, GroupPartitionEntry, GroupQueueEntry, Millis, NoSuccess, SeekAnswer,
-    SeekPartitionAnswer, SeekRequest, SubscriptionAnswer, SubscriptionRequest, Text, read,
+    SeekPartitionAnswer, SeekPreviewEntry, SeekRequest, SubscriptionAnswer, SubscriptionRequest, Text, read,
 };
 use http::StatusCode;
 
@@ -102,8 +104,13 @@ pub(crate) async fn seek(
     check_queue("queue", &queue)?;
     let body = body::read(body, &app.config).await?;
     let neither = || Refused::Invalid("Must specify either 'toEnd': true or 'timestamp'".into());
-    let to = target(&read(&body)?)?.ok_or_else(neither)?;
-    let sought = app.broker.seek(&queue, &name, None, to).await?;
+    let request: SeekRequest<'_> = read(&body)?;
+    let to = target(&request)?.ok_or_else(neither)?;
+    let (partitions_updated, preview) = if flag("dryRun", &request.dry_run)? {
+        (0, Some(app.broker.preview_seek(&queue, &name, None, to).await?))
+    } else {
+        (app.broker.seek(&queue, &name, None, to).await?.partitions, None)
+    };
     let target_timestamp = match to {
         SeekTo::Time(at) => Some(Millis(at.0)),
         SeekTo::Beginning | SeekTo::End => None,
@@ -117,7 +124,8 @@ pub(crate) async fn seek(
             seek_to_end: to == SeekTo::End,
             seek_to_beginning: to == SeekTo::Beginning,
             target_timestamp,
-            partitions_updated: sought.partitions,
+            partitions_updated,
+            preview: preview.map(preview_entry),
         },
     ))
 }
@@ -133,13 +141,20 @@ pub(crate) async fn seek_partition(
     check_name("partition", &partition)?;
     let body = body::read(body, &app.config).await?;
     // Older clients send no body, or an empty one, and mean the end.
-    let to = if body.is_empty() { None } else { target(&read(&body)?)? };
-    let sought = app.broker.seek(&queue, &name, Some(&partition), to.unwrap_or(SeekTo::End)).await;
-    let sought = match sought {
+    let request = if body.is_empty() { SeekRequest::default() } else { read(&body)? };
+    let to = target(&request)?.unwrap_or(SeekTo::End);
+    let dry_run = flag("dryRun", &request.dry_run)?;
+    let done = if dry_run {
+        let preview = app.broker.preview_seek(&queue, &name, Some(&partition), to).await;
+        preview.map(|preview| (None, Some(preview_entry(preview))))
+    } else {
+        app.broker.seek(&queue, &name, Some(&partition), to).await.map(|sought| (sought.position, None))
+    };
+    let (cursor_moved_to, preview) = match done {
         Err(Refused::NotFound(_)) => {
             return Ok(json(StatusCode::NOT_FOUND, &NoSuccess { success: false, error: NO_PARTITION }));
         }
-        sought => sought?,
+        done => done?,
     };
     Ok(json(
         StatusCode::OK,
@@ -148,10 +163,16 @@ pub(crate) async fn seek_partition(
             consumer_group: &group,
             queue_name: &queue,
             partition_name: &partition,
-            updated: true,
-            cursor_moved_to: sought.position,
+            updated: !dry_run,
+            cursor_moved_to,
+            preview,
         },
     ))
+}
+
+fn preview_entry(preview: SeekPreview) -> SeekPreviewEntry {
+    let SeekPreview { messages, partitions, pending } = preview;
+    SeekPreviewEntry { messages, partitions, pending }
 }
 
 fn checked_group(group: &str) -> Result<Group, Refused> {

@@ -14,6 +14,7 @@ use bugle_wire::PopRefusal;
 use http::{HeaderName, HeaderValue, StatusCode};
 
 use crate::app::{App, Terms};
+use crate::auth::Asking;
 use crate::delivery::delivered;
 use crate::error::{Failure, json, json_body};
 use crate::pieces::Pieces;
@@ -30,8 +31,9 @@ pub(crate) async fn by_partition(
     State(app): State<Arc<App>>,
     path: Result<Path<(String, String)>, PathRejection>,
     RawQuery(query): RawQuery,
+    asking: Asking,
 ) -> Result<Response, Failure> {
-    let request = lane_request(&app.terms, path, query)?;
+    let request = lane_request(&app.terms, path, query, asking)?;
     pop(&app, request).await
 }
 
@@ -39,18 +41,20 @@ pub(crate) fn lane_request(
     terms: &Terms,
     path: Result<Path<(String, String)>, PathRejection>,
     query: Option<String>,
+    asking: Asking,
 ) -> Result<Arc<PopRequest>, Failure> {
     let Path((queue, partition)) = path.map_err(|e| bad_path(&e))?;
     let target = PopTarget::Lane { queue: queue_name(&queue)?, partition: name("partition", &partition)? };
-    Ok(request(terms, target, &Query::read(query.as_deref())?)?)
+    Ok(request(terms, target, &Query::read(query.as_deref())?, asking)?)
 }
 
 pub(crate) async fn by_queue(
     State(app): State<Arc<App>>,
     path: Result<Path<String>, PathRejection>,
     RawQuery(query): RawQuery,
+    asking: Asking,
 ) -> Result<Response, Failure> {
-    let request = queue_request(&app.terms, path, query)?;
+    let request = queue_request(&app.terms, path, query, asking)?;
     pop(&app, request).await
 }
 
@@ -58,17 +62,19 @@ pub(crate) fn queue_request(
     terms: &Terms,
     path: Result<Path<String>, PathRejection>,
     query: Option<String>,
+    asking: Asking,
 ) -> Result<Arc<PopRequest>, Failure> {
     let Path(queue) = path.map_err(|e| bad_path(&e))?;
     let target = PopTarget::Queue { queue: queue_name(&queue)? };
-    Ok(request(terms, target, &Query::read(query.as_deref())?)?)
+    Ok(request(terms, target, &Query::read(query.as_deref())?, asking)?)
 }
 
 pub(crate) async fn by_filter(
     State(app): State<Arc<App>>,
     RawQuery(query): RawQuery,
+    asking: Asking,
 ) -> Result<Response, Failure> {
-    match filter_request(&app.terms, query)? {
+    match filter_request(&app.terms, query, asking)? {
         Some(request) => pop(&app, request).await,
         None => {
             let refusal = PopRefusal { success: false, error: "namespace or task is required", messages: [] };
@@ -80,6 +86,7 @@ pub(crate) async fn by_filter(
 pub(crate) fn filter_request(
     terms: &Terms,
     query: Option<String>,
+    asking: Asking,
 ) -> Result<Option<Arc<PopRequest>>, Failure> {
     let query = Query::read(query.as_deref())?;
     let part = |field| query.text(field).map(|value| name(field, value)).transpose();
@@ -87,7 +94,7 @@ pub(crate) fn filter_request(
     if namespace.is_none() && task.is_none() {
         return Ok(None);
     }
-    Ok(Some(request(terms, PopTarget::Filter { namespace, task }, &query)?))
+    Ok(Some(request(terms, PopTarget::Filter { namespace, task }, &query, asking)?))
 }
 
 /// The refusal of a path that cannot be read, by all routes that have names in theirs.
@@ -142,7 +149,12 @@ fn response(app: &App, answer: PopAnswer, request: &PopRequest) -> Response {
     response
 }
 
-fn request(terms: &Terms, target: PopTarget, query: &Query<'_>) -> Result<Arc<PopRequest>, Refused> {
+fn request(
+    terms: &Terms,
+    target: PopTarget,
+    query: &Query<'_>,
+    asking: Asking,
+) -> Result<Arc<PopRequest>, Refused> {
     let named = query.text("consumerGroup");
     let conflation = query.flag("conflation");
     let auto_ack = query.flag("autoAck");
@@ -164,6 +176,7 @@ fn request(terms: &Terms, target: PopTarget, query: &Query<'_>) -> Result<Arc<Po
         subscription_from: query.text("subscriptionFrom").map(str::to_owned),
         conflation,
         autopilot: query.flag("autopilot"),
+        consumer: asking.0,
     }))
 }
 

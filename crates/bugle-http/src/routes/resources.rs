@@ -6,10 +6,10 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, RawQuery, State};
 use axum::response::Response;
 use bugle_broker::{
-    Depth, Family, MessageCounts, PartitionPage, PartitionStats, QueueDetail, QueueFilter, QueueStats,
-    RankedPartition, Refused, Spread,
+    Depth, Family, MessageCounts, Overview, PartitionPage, PartitionStats, QueueDetail, QueueFilter,
+    QueueStats, RankedPartition, Refused, Spread,
 };
-use bugle_store::Page;
+use bugle_store::{Page, QueueOptions};
 use bugle_wire::{
     CleanedEntry, CountsEntry, DepthAnswer, FamilyCounts, FamilyEntry, LagEntry, Millis, NamespaceEntry,
     NamespacesAnswer, OverviewAnswer, Pagination, PartitionDepth, PartitionEntry, QueueDetailAnswer,
@@ -42,7 +42,9 @@ pub(crate) async fn queues(
 ) -> Result<Response, Failure> {
     let query = Query::read(query.as_deref())?;
     let page = page(&query, usize::MAX, usize::MAX)?;
-    let queues = app.broker.queue_stats(&filter(&query)?).await?;
+    let order = order(&query)?;
+    let mut queues = app.broker.queue_stats(&filter(&query)?).await?;
+    sort(&mut queues, order);
     let list = queue_list(&queues, page, None);
     Ok(json_of(StatusCode::OK, &list, 128 + list.queues.len() * ENTRY))
 }
@@ -92,9 +94,13 @@ pub(crate) async fn tasks(State(app): State<Arc<App>>) -> Result<Response, Failu
 }
 
 pub(crate) async fn overview(State(app): State<Arc<App>>) -> Result<Response, Failure> {
-    let overview = app.broker.overview().await?;
+    Ok(json(StatusCode::OK, &overview_answer(&app.broker.overview().await?)))
+}
+
+/// Everything at a glance, in the words of the API.
+pub(crate) fn overview_answer(overview: &Overview) -> OverviewAnswer {
     let totals = overview.totals;
-    let answer = OverviewAnswer {
+    OverviewAnswer {
         queues: totals.queues,
         partitions: totals.partitions,
         namespaces: totals.namespaces,
@@ -107,8 +113,7 @@ pub(crate) async fn overview(State(app): State<Arc<App>>) -> Result<Response, Fa
         },
         timestamp: Millis(overview.at.0),
         stats_age: 0,
-    };
-    Ok(json(StatusCode::OK, &answer))
+    }
 }
 
 /// There is nothing to refresh; who asks is told what the next answers are made of.
@@ -136,6 +141,48 @@ pub(crate) fn filter(query: &Query<'_>) -> Result<QueueFilter, Refused> {
     })
 }
 
+/// By what a list of queues can be sorted, besides their age.
+pub(crate) const SORTS: [&str; 7] =
+    ["created", "name", "pending", "processing", "total", "partitions", "deadLetter"];
+
+/// `sort` and `order`: a column, and whether it begins with the greatest. Names begin with the first, numbers with the
+/// greatest unless asked otherwise.
+fn order(query: &Query<'_>) -> Result<(&'static str, bool), Refused> {
+    let asked = query.text("sort").unwrap_or("created");
+    let wrong = || Refused::Invalid(format!("sort must be one of {}", SORTS.join(", ")));
+    let sort = SORTS.into_iter().find(|sort| *sort == asked).ok_or_else(wrong)?;
+    match query.text("order") {
+        None => Ok((sort, sort != "name")),
+        Some("desc") => Ok((sort, true)),
+        Some("asc") => Ok((sort, false)),
+        Some(_) => Err(Refused::Invalid("order must be asc or desc".into())),
+    }
+}
+
+/// Put queues, which come newest first, into another order. Equals are sorted by name.
+fn sort(queues: &mut [QueueStats], (sort, greatest_first): (&str, bool)) {
+    let number = |stats: &QueueStats| match sort {
+        "pending" => stats.messages.pending,
+        "processing" => stats.messages.processing,
+        "total" => stats.messages.total,
+        "partitions" => stats.partitions,
+        "deadLetter" => stats.messages.dead_letter,
+        _ => 0,
+    };
+    match sort {
+        "created" if greatest_first => {}
+        "created" => queues.reverse(),
+        "name" => queues.sort_by(|a, b| a.queue.name.cmp(&b.queue.name)),
+        _ => queues.sort_by_cached_key(|stats| {
+            let number = number(stats);
+            (if greatest_first { u64::MAX - number } else { number }, stats.queue.name.clone())
+        }),
+    }
+    if sort == "name" && greatest_first {
+        queues.reverse();
+    }
+}
+
 /// `limit` and `after` for partitions of a queue.
 pub(crate) fn partitions_page(query: Option<&str>, default: usize) -> Result<PartitionPage, Refused> {
     let query = Query::read(query)?;
@@ -154,7 +201,7 @@ pub(crate) fn queue_list(
 }
 
 fn queue_entry(stats: &QueueStats) -> QueueEntry<'_> {
-    let MessageCounts { total, pending, processing, .. } = stats.messages;
+    let MessageCounts { total, pending, processing, dead_letter, .. } = stats.messages;
     QueueEntry {
         id: stats.queue.id.0,
         name: &stats.queue.name,
@@ -162,13 +209,14 @@ fn queue_entry(stats: &QueueStats) -> QueueEntry<'_> {
         task: &stats.queue.task,
         created_at: Millis(stats.queue.created_at.0),
         partitions: stats.partitions,
-        messages: ShortCounts { total, pending, processing },
+        messages: ShortCounts { total, pending, processing, dead_letter },
+        paused: stats.queue.options.paused,
         segments: None,
         retained_bytes: None,
     }
 }
 
-fn queue_detail(detail: &QueueDetail) -> QueueDetailAnswer<'_> {
+fn queue_detail(detail: &QueueDetail) -> QueueDetailAnswer<'_, &QueueOptions> {
     let QueueStats { queue, messages, .. } = &detail.stats;
     QueueDetailAnswer {
         id: queue.id.0,
@@ -180,6 +228,7 @@ fn queue_detail(detail: &QueueDetail) -> QueueDetailAnswer<'_> {
         truncated: detail.truncated,
         totals: counts(messages),
         segments: StoredEntry { messages: messages.total },
+        options: &queue.options,
     }
 }
 

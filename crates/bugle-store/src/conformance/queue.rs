@@ -42,6 +42,7 @@ fn unusual_options() -> QueueOptions {
         retention_sink_hold: "höld \"it\"".into(),
         retention_sink_hold_max_seconds: 14,
         enforce: vec![Enforced::Ttl, Enforced::RetryDelay, Enforced::Priority, Enforced::MaxSize],
+        paused: true,
     }
 }
 

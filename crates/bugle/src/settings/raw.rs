@@ -157,7 +157,7 @@ raw! {
     /// What they call those who may only look [default: read-only]
     #[arg(help_heading = "Security", value_name = "NAME")]
     jwt_role_read_only: String, "BUGLE_JWT_ROLE_READ_ONLY";
-    /// Paths that need no credentials, prefixes if they end with / [default: /,/health,/health/,/metrics,/metrics/,/docs,/openapi.json]
+    /// Paths that need no credentials, prefixes if they end with / [default: /,/assets/,/health,/health/,/metrics,/metrics/,/docs,/openapi.json]
     #[arg(help_heading = "Security", value_name = "PATH,…")]
     public_paths: String, "BUGLE_PUBLIC_PATHS";
     /// Certificate chain (PEM); with --tls-key, connections are encrypted

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::common::contract::{DOCUMENT, seen};
-use crate::common::{Client, Server};
+use crate::common::{Client, Events, Server};
 use crate::dead_letters::bury;
 use crate::maintenance::{POPS, PUSHES, drained, switch};
 
@@ -74,9 +74,13 @@ async fn tell(server: &Server) {
         "/api/v1/system/maintenance/pop",
         "/internal/api/shared-state/stats",
         "/internal/api/inter-instance/stats",
+        "/api/v1/waiting",
     ] {
         assert_eq!(server.get(path).await.status, 200, "{path}");
     }
+    let page = server.send_with("GET", "/", &[("accept", "text/html")], "").await;
+    assert_eq!(page.status, 200);
+    Events::listen(server, "server").await.next("server").await;
 }
 
 async fn back_up(server: &Server) {
@@ -264,7 +268,11 @@ async fn clear(server: &Server) {
 
 async fn move_groups(server: &Server) {
     let group = "/api/v1/consumer-groups/d";
-    for to in [json!({"toBeginning": true}), json!({"timestamp": "2026-01-31T12:00:00Z"})] {
+    for to in [
+        json!({"toBeginning": true}),
+        json!({"timestamp": "2026-01-31T12:00:00Z"}),
+        json!({"toEnd": true, "dryRun": true}),
+    ] {
         server.post(&format!("{group}/queues/q/seek"), to.clone()).await.expect(200);
         server.post(&format!("{group}/queues/q/partitions/p/seek"), to).await.expect(200);
     }

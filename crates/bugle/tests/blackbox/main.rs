@@ -116,3 +116,5 @@ mod waking_races;
 mod waking_servers;
 #[cfg(test)]
 mod waking_timers;
+#[cfg(test)]
+mod watching;

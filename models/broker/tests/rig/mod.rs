@@ -87,6 +87,7 @@ pub(crate) fn any(wait: Duration) -> PopRequest {
         subscription_from: None,
         conflation: false,
         autopilot: false,
+        consumer: None,
     }
 }
 

@@ -1,0 +1,114 @@
+//! Dead letters.
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+
+use crate::page::Page;
+use crate::server::Api;
+
+/// So many letters in the queue `morgue`.
+const LETTERS: usize = 260;
+
+pub(super) fn redrive(page: &mut Page, api: &Api) -> Result<()> {
+    bury(api)?;
+    page.go("/dead-letters")?;
+    page.until_text("card declined")?;
+    page.judge("dead-letters")?;
+    page.fill("[data-test=queue]", "morgue")?;
+    page.until(&format!("document.querySelector('.filters:last-child').innerText.includes('of {LETTERS}')"))?;
+
+    edit(page, api)?;
+    one_and_some(page, api)?;
+    delete(page, api)?;
+    all(page, api)
+}
+
+/// Messages that consumers give up on.
+fn bury(api: &Api) -> Result<()> {
+    let item = |n: usize| json!({ "queue": "morgue", "partition": format!("p{}", n % 4), "transactionId": format!("m{n}"), "payload": { "n": n } });
+    let items: Vec<Value> = (0..LETTERS).map(item).collect();
+    api.post("/api/v1/push", &json!({ "items": items }))?;
+    let popped = api.get(&format!("/api/v1/pop/queue/morgue?batch={LETTERS}&partitions=4"))?;
+    let acks: Vec<Value> = popped["messages"]
+        .as_array()
+        .context("messages")?
+        .iter()
+        .map(|m| json!({ "transactionId": m["transactionId"], "partitionId": m["partitionId"], "leaseId": m["leaseId"], "status": "dlq", "error": "poisoned" }))
+        .collect();
+    // One at a time: giving up on the first of a lane lets go of the rest.
+    for ack in acks {
+        api.post("/api/v1/ack", &ack)?;
+    }
+    let buried = api.get("/api/v1/dlq/count?queue=morgue")?["count"].as_u64();
+    ensure!(buried == Some(LETTERS as u64), "{buried:?} are buried");
+    Ok(())
+}
+
+fn left(api: &Api) -> Result<u64> {
+    api.get("/api/v1/dlq/count?queue=morgue")?["count"].as_u64().context("count")
+}
+
+fn edit(page: &mut Page, api: &Api) -> Result<()> {
+    page.click("tbody tr button")?;
+    page.until("document.querySelector('.drawer')?.innerText.includes('poisoned')")?;
+    page.click("[data-test=edit]")?;
+    page.fill("[data-test=edit-payload]", "{\"mended\": true}")?;
+    page.click("[data-test=edit-send]")?;
+    page.until("!document.querySelector('dialog') && !document.querySelector('.drawer')")?;
+    let newest = api.get("/api/v1/messages?queue=morgue&limit=1")?;
+    ensure!(newest["messages"][0]["payload"] == json!({ "mended": true }), "{newest}");
+    ensure!(left(api)? == LETTERS as u64 - 1, "the letter is gone");
+    Ok(())
+}
+
+fn one_and_some(page: &mut Page, api: &Api) -> Result<()> {
+    page.click("tbody tr button")?;
+    page.click("[data-test=redrive-one]")?;
+    page.until("!document.querySelector('.drawer')")?;
+    ensure!(left(api)? == LETTERS as u64 - 2, "one went back");
+    for row in 1..=3 {
+        page.click(&format!("tbody tr:nth-child({row}) [data-test=pick]"))?;
+    }
+    page.until("document.querySelector('[data-test=redrive-some]').innerText.includes('3')")?;
+    page.click("[data-test=redrive-some]")?;
+    page.until("document.querySelector('[data-test=redrive-some]').disabled")?;
+    page.until_text("3 dead letters sent back")?;
+    ensure!(left(api)? == LETTERS as u64 - 5, "three went back");
+    Ok(())
+}
+
+fn delete(page: &mut Page, api: &Api) -> Result<()> {
+    let before = api.get("/api/v1/messages?queue=morgue")?["total"].clone();
+    page.click("tbody tr button")?;
+    page.click("[data-test=delete]")?;
+    page.until("!document.querySelector('.drawer')")?;
+    ensure!(left(api)? == LETTERS as u64 - 6, "it is deleted");
+    ensure!(api.get("/api/v1/messages?queue=morgue")?["total"] == before, "and went nowhere");
+    Ok(())
+}
+
+/// Stopped after a step, and then to the end.
+fn all(page: &mut Page, api: &Api) -> Result<()> {
+    let begin = |page: &mut Page| -> Result<()> {
+        page.click("[data-test=redrive-all]")?;
+        page.until(
+            "document.querySelector('[data-test=redrive-state]')?.innerText.includes('fit the filter')",
+        )
+    };
+    let before = left(api)?;
+    begin(page)?;
+    page.shot("redrive-light")?;
+    // Pressed twice: the second press stops it after the step under way.
+    page.eval(
+        "(() => { const b = document.querySelector('[data-test=redrive-start]'); b.click(); b.click(); })()",
+    )?;
+    page.until("!document.querySelector('dialog')")?;
+    page.until_text("Stopped: 200 sent back")?;
+    ensure!(left(api)? == before - 200, "it was stopped");
+    begin(page)?;
+    page.click("[data-test=redrive-start]")?;
+    page.until("!document.querySelector('dialog')")?;
+    page.until_text("No dead letter fits")?;
+    ensure!(left(api)? == 0, "all went back");
+    Ok(())
+}
