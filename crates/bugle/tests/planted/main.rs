@@ -101,19 +101,8 @@ async fn requests(running: &Running, more: usize) {
     }
 }
 
-/// What can be planted, and the rule that it breaks.
-const BUGS: [(&str, Rule); 7] = [
-    ("dropped-message", Rule::Lost),
-    ("duplicate-lease", Rule::TwoLeases),
-    ("reordered-lane", Rule::Order),
-    ("resurrected-ack", Rule::AfterAck),
-    ("half-transaction", Rule::Transaction),
-    ("skipped-late-commit", Rule::Skipped),
-    ("stale-ack", Rule::StaleAck),
-];
-
 /// The checker names the rule that a bug breaks in a server on this store.
-async fn caught((bug, rule): (&str, Rule), store: [String; 2]) {
+async fn caught(bug: &str, rule: Rule, store: [String; 2]) {
     let server = Server::start(Some(bug), &store);
     let mut load = Load::new([&server.url]);
     if rule == Rule::StaleAck {
@@ -124,35 +113,33 @@ async fn caught((bug, rule): (&str, Rule), store: [String; 2]) {
     assert!(report.counts.contains_key(&rule), "{bug} breaks {rule:?}: {report}");
 }
 
-/// On the embedded engine, one by one.
+/// Every planted bug is found on both engines.
 macro_rules! caught {
-    ($($name:ident: $number:literal;)*) => {$(
-        #[tokio::test]
-        async fn $name() {
-            caught(BUGS[$number], embedded()).await;
+    ($($name:ident: $bug:literal breaks $rule:ident;)*) => {$(
+        mod $name {
+            use super::*;
+
+            #[tokio::test]
+            async fn on_the_embedded_engine() {
+                caught($bug, Rule::$rule, embedded()).await;
+            }
+
+            #[tokio::test]
+            async fn on_postgres() {
+                caught($bug, Rule::$rule, postgres().await).await;
+            }
         }
     )*};
 }
 
 caught! {
-    a_dropped_message: 0;
-    a_duplicate_lease: 1;
-    a_reordered_lane: 2;
-    a_resurrected_ack: 3;
-    a_half_transaction: 4;
-    a_skipped_late_commit: 5;
-    a_stale_ack: 6;
-}
-
-/// On PostgreSQL, all at once: they mostly wait for leases to end.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_of_them_on_postgres() {
-    let mut all = tokio::task::JoinSet::new();
-    for bug in BUGS {
-        let store = postgres().await;
-        all.spawn(async move { caught(bug, store).await });
-    }
-    all.join_all().await;
+    a_dropped_message: "dropped-message" breaks Lost;
+    a_duplicate_lease: "duplicate-lease" breaks TwoLeases;
+    a_reordered_lane: "reordered-lane" breaks Order;
+    a_resurrected_ack: "resurrected-ack" breaks AfterAck;
+    a_half_transaction: "half-transaction" breaks Transaction;
+    a_skipped_late_commit: "skipped-late-commit" breaks Skipped;
+    a_stale_ack: "stale-ack" breaks StaleAck;
 }
 
 #[tokio::test]
