@@ -36,13 +36,13 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     }
     let baseline = parse(&fs::read_to_string(&file).with_context(|| format!("read {BASELINE}"))?)?;
     let verdicts = compare(&baseline, &counted);
-    println!("{:<24} {:>12} {:>12} {:>8}", "function", "baseline", "now", "change");
+    eprintln!("{:<24} {:>12} {:>12} {:>8}", "function", "baseline", "now", "change");
     for verdict in &verdicts {
-        println!("{}", verdict.line);
+        eprintln!("{}", verdict.line);
     }
     let dearer = verdicts.iter().filter(|verdict| verdict.dearer).count();
     if dearer > 0 {
-        println!(
+        eprintln!(
             "{dearer} dearer by more than {TOLERANCE} %. If that is meant: --save, and say why in the commit."
         );
     }

@@ -41,7 +41,7 @@ impl Peer {
             Self::GraphileWorker => "graphile-worker",
             Self::Redis => "Redis Streams",
             Self::Rabbitmq => "RabbitMQ quorum queue",
-            Self::Nats => "NATS JetStream",
+            Self::Nats => "NATS JetStream (not synced)",
         }
     }
 
