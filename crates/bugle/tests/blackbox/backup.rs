@@ -178,7 +178,7 @@ async fn only_administrators_take_backups() {
     let on = On::embedded();
     let keys = "--api-keys=boss:admin:0123456789abcdef0123,worker:read-write:fedcba98765432100123";
     let server = on.start_with(&[keys]).await;
-    for (key, code) in [(None, 1), (Some("fedcba98765432100123"), 1), (Some("0123456789abcdef0123"), 0)] {
+    for (key, code) in [(None, 4), (Some("fedcba98765432100123"), 4), (Some("0123456789abcdef0123"), 0)] {
         let mut command = backup(&server, &on.dir().join(format!("copy-{}", key.unwrap_or("none"))));
         command.envs(key.map(|key| ("BUGLE_API_KEY", key)));
         let output = run(command).await;

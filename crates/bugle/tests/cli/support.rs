@@ -37,7 +37,7 @@ impl On {
     /// As `bugle move` is told of it.
     pub(crate) fn place(&self) -> String {
         let values = self.flags.iter().filter_map(|flag| flag.split_once('='));
-        let last = values.filter(|(name, _)| *name != "--pg-schema").map(|(_, value)| value).last();
+        let last = values.filter(|(name, _)| *name != "--pg-schema").map(|(_, value)| value).next_back();
         last.unwrap().to_owned()
     }
 
@@ -203,7 +203,8 @@ impl Server {
     }
 }
 
-/// Look until it is so.
+/// Look until something is so that tells nobody.
+#[expect(clippy::disallowed_methods, reason = "commands and terminals are not awaited, they are looked at")]
 pub(crate) fn until(what: &str, mut fits: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !fits() {

@@ -151,6 +151,8 @@ fn rows(before: &Look, now: &Look) -> Vec<(String, Row)> {
         row.behind = row.behind.max(group.max_time_lag.unwrap_or_default());
     }
     let mut rows: Vec<(String, Row)> = rows.into_iter().collect();
+    // Where there are very many queues, what has no series of its own is counted together under this name.
+    rows.retain(|(queue, row)| queue != "other" || *row != Row::default());
     let busy = |row: &Row| row.pushed + row.popped + row.acked;
     rows.sort_by(|(_, a), (_, b)| busy(b).total_cmp(&busy(a)).then(b.lag.cmp(&a.lag)));
     rows
