@@ -37,6 +37,8 @@ impl Scenario for Full {
         let mut manner = embedded();
         manner.flags.retain(|flag| !flag.starts_with("--data-dir"));
         manner.flags.push(format!("--data-dir={}", disk.dir.join("data").display()));
+        // What all groups have read goes soon: the disk is to be filled by us and not by the round's own messages.
+        manner.flags.extend(["--retention-interval=2s", "--completed-retention=5s"].map(str::to_owned));
         manner.before = disk.inside();
         let mut server = stage.server("server", manner).await?;
         let mut trial = stage.begin(&stage.load([server.url()]))?;
@@ -71,7 +73,7 @@ impl SmallDisk {
         let mut command = Command::new("unshare");
         command.arg(if is_root() { "-m" } else { "-rm" }).args(["sh", "-c"]);
         command
-            .arg("mount -t tmpfs -o size=512m tmpfs \"$1\" && echo mounted && exec cat")
+            .arg("mount -t tmpfs -o size=1g tmpfs \"$1\" && echo mounted && exec cat")
             .arg("sh")
             .arg(dir);
         // It ends when its input does: with us.
