@@ -105,8 +105,8 @@ async fn requests(running: &Running, more: usize) {
 async fn caught(bug: &str, rule: Rule, store: [String; 2]) {
     let server = Server::start(Some(bug), &store);
     let mut load = Load::new([&server.url]);
-    if rule == Rule::StaleAck {
-        // Leases have to end and come again: less haste, and more to be late with.
+    if matches!(rule, Rule::StaleAck | Rule::TwoLeases) {
+        // Leases have to last, to end and to come again: less haste, and more to be late with.
         (load.careless, load.pause) = (20, Duration::from_millis(10));
     }
     let report = judge_under(&load).await;
