@@ -1,4 +1,6 @@
-//! `bugle config print`: the settings that a server would be started with, each with where it comes from.
+//! `bugle config`: the settings that a server would be started with, each with where it comes from, and all there are.
+
+use std::io::Write as _;
 
 use anyhow::Result;
 use clap::parser::ValueSource;
@@ -6,7 +8,7 @@ use clap::{ArgMatches, Args, Subcommand};
 use serde_json::{Value, json};
 
 use crate::output::{Column, Kind, OutputArgs};
-use crate::settings::{ServeArgs, Settings, Sources};
+use crate::settings::{self, ServeArgs, Settings, Sources};
 
 /// What to do.
 #[derive(Debug, Subcommand)]
@@ -15,6 +17,8 @@ pub(crate) enum ConfigCommand {
     ///
     /// Takes the settings of `bugle serve`, from the same flags, environment and file.
     Print(Box<PrintArgs>),
+    /// Print all settings there are as a document (docs/config.md)
+    Document,
 }
 
 /// Arguments of `bugle config print`.
@@ -34,7 +38,9 @@ const COLUMNS: [Column; 3] = [
 
 /// `bugle config`. `matches` are those of the last subcommand: they know flags from environment variables.
 pub(crate) fn run(command: ConfigCommand, matches: &ArgMatches) -> Result<()> {
-    let ConfigCommand::Print(args) = command;
+    let ConfigCommand::Print(args) = command else {
+        return Ok(std::io::stdout().write_all(settings::document().as_bytes())?);
+    };
     let is_flag = |setting: &str| {
         let said = |id: &str| {
             matches.try_contains_id(id).is_ok_and(|known| known)
@@ -46,8 +52,8 @@ pub(crate) fn run(command: ConfigCommand, matches: &ArgMatches) -> Result<()> {
     let origins = Sources::origins(args.serve.clone(), is_flag)?;
     let raw = Sources::gather(args.serve)?.raw;
     Settings::check(raw.clone())?;
-    let settings: toml::Table = toml::from_str(&Settings::show(raw)?)?;
-    let entries: Vec<Value> = settings
+    let shown: toml::Table = toml::from_str(&Settings::show(raw)?)?;
+    let entries: Vec<Value> = shown
         .into_iter()
         .map(|(name, value)| {
             let source = origins.get(&name).map_or("default", String::as_str);

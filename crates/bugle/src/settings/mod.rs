@@ -12,9 +12,12 @@ mod raw;
 mod sources;
 mod waking;
 
+mod document;
+
 pub(crate) use amount::Span;
 pub(crate) use auth::TlsFiles;
 pub(crate) use checked::{PostgresSettings, Settings, StoreSettings};
+pub(crate) use document::markdown as document;
 pub(crate) use raw::LogFormat;
 pub(crate) use sources::{ServeArgs, Sources};
 pub(crate) use waking::WakingSettings;

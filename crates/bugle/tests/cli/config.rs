@@ -1,4 +1,4 @@
-//! `bugle config print`.
+//! `bugle config`.
 
 use serde_json::Value;
 
@@ -37,4 +37,21 @@ fn settings_that_make_no_sense_are_refused() {
     let mut command = program(dir.path());
     command.args(["config", "print", "--max-batch=0"]);
     assert!(Ran::of(command, "").fails(1).contains("max-batch"));
+}
+
+#[test]
+fn the_document_of_all_settings_is_current() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = program(dir.path());
+    command.args(["config", "document"]);
+    let made = Ran::of(command, "").ok();
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/config.md");
+    if std::env::var_os("BUGLE_BLESS").is_some() {
+        std::fs::write(&path, &made).unwrap();
+    }
+    let kept = std::fs::read_to_string(&path).unwrap();
+    assert!(
+        made == kept,
+        "docs/config.md is not what `bugle config document` prints; BUGLE_BLESS=1 writes it anew"
+    );
 }
