@@ -49,8 +49,12 @@ impl Page {
     }
 
     /// Use another server from now on.
-    pub(crate) fn turn_to(&mut self, url: String) {
+    pub(crate) fn turn_to(&mut self, url: String) -> Result<()> {
+        // What the page of the other one still asked for is no request that leaves this one.
+        self.browser.call("Page.navigate", json!({ "url": "about:blank" }))?;
+        self.browser.seen();
         self.url = url;
+        Ok(())
     }
 
     /// Load the dashboard anew at this place (behind the `#`).
@@ -174,6 +178,8 @@ impl Page {
 
     /// Pictures in every look, and no serious fault of accessibility in any theme.
     pub(crate) fn judge(&mut self, name: &str) -> Result<()> {
+        // What was said before belongs to another picture.
+        self.eval("document.querySelector('.toasts')?.replaceChildren()")?;
         for look in Look::ALL {
             self.look(look)?;
             // Charts are drawn anew for their size and theme.
