@@ -41,6 +41,7 @@ async function route() {
   if (mine !== turn) return;
   leavePage();
   leavePage = () => {};
+  document.querySelectorAll("dialog[open]").forEach((open) => open.close());
   window.scrollTo(0, 0);
   follow(["totals", "queues", ...(page.topics ?? [])]);
   const place = fill(frame.main, h("div"));

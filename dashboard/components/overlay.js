@@ -9,6 +9,7 @@ export function toast(text, bad = false) {
   if (!toasts.isConnected) document.body.append(toasts);
   const one = h("div.toast", { class: bad ? "bad" : "" }, text);
   toasts.append(one);
+  while (toasts.childElementCount > 3) toasts.firstChild.remove();
   setTimeout(() => one.remove(), bad ? 8000 : 4000);
 }
 

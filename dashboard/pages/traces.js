@@ -42,7 +42,7 @@ export async function show(root, { query }) {
 
   async function open(name) {
     history.replaceState(null, "", `#/traces?name=${encodeURIComponent(name)}`);
-    const answer = await attempt(() => get(`/api/v1/traces/by-name/${part(name)}`, { limit: 200 }));
+    const answer = await attempt(() => get(`/api/v1/traces/by-name/${part(name)}`, { limit: 100 }));
     if (!answer) return;
     split.classList.add("open");
     const about = (trace) =>

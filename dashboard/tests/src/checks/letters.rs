@@ -10,12 +10,15 @@ use crate::server::Api;
 const LETTERS: usize = 260;
 
 pub(super) fn redrive(page: &mut Page, api: &Api) -> Result<()> {
-    bury(api)?;
     page.go("/dead-letters")?;
     page.until_text("card declined")?;
+    page.click("tbody tr button")?;
+    page.until("document.querySelector('.drawer .json')")?;
     page.judge("dead-letters")?;
+    bury(api)?;
+    page.click(".drawer [aria-label=Close]")?;
     page.fill("[data-test=queue]", "morgue")?;
-    page.until(&format!("document.querySelector('.filters:last-child').innerText.includes('of {LETTERS}')"))?;
+    lists(page, LETTERS)?;
 
     edit(page, api)?;
     one_and_some(page, api)?;
@@ -44,6 +47,11 @@ fn bury(api: &Api) -> Result<()> {
     Ok(())
 }
 
+/// The list shows that so many are left.
+fn lists(page: &mut Page, left: usize) -> Result<()> {
+    page.until(&format!("document.querySelector('.filters:last-child')?.innerText.includes('of {left}')"))
+}
+
 fn left(api: &Api) -> Result<u64> {
     api.get("/api/v1/dlq/count?queue=morgue")?["count"].as_u64().context("count")
 }
@@ -62,10 +70,12 @@ fn edit(page: &mut Page, api: &Api) -> Result<()> {
 }
 
 fn one_and_some(page: &mut Page, api: &Api) -> Result<()> {
+    lists(page, LETTERS - 1)?;
     page.click("tbody tr button")?;
     page.click("[data-test=redrive-one]")?;
     page.until("!document.querySelector('.drawer')")?;
     ensure!(left(api)? == LETTERS as u64 - 2, "one went back");
+    lists(page, LETTERS - 2)?;
     for row in 1..=3 {
         page.click(&format!("tbody tr:nth-child({row}) [data-test=pick]"))?;
     }
@@ -78,6 +88,7 @@ fn one_and_some(page: &mut Page, api: &Api) -> Result<()> {
 }
 
 fn delete(page: &mut Page, api: &Api) -> Result<()> {
+    lists(page, LETTERS - 5)?;
     let before = api.get("/api/v1/messages?queue=morgue")?["total"].clone();
     page.click("tbody tr button")?;
     page.click("[data-test=delete]")?;
@@ -95,6 +106,7 @@ fn all(page: &mut Page, api: &Api) -> Result<()> {
             "document.querySelector('[data-test=redrive-state]')?.innerText.includes('fit the filter')",
         )
     };
+    lists(page, LETTERS - 6)?;
     let before = left(api)?;
     begin(page)?;
     page.shot("redrive-light")?;

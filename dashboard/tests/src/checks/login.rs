@@ -12,7 +12,7 @@ const KEYS: &str = "admin:admin:s3cret-s3cret-s3cret-1,looker:read-only:s3cret-s
 pub(crate) fn signs_in(page: &mut Page, program: &Path) -> Result<()> {
     let server =
         Server::start(program, &[&format!("--api-keys={KEYS}")], &page.shots().join("server-keys.log"))?;
-    page.turn_to(server.url());
+    page.turn_to(server.url())?;
     page.load("/queues")?;
     page.until_text("Sign in to Bugle")?;
     page.judge("login")?;

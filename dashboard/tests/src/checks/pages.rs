@@ -11,13 +11,13 @@ pub(super) fn with_traffic(page: &mut Page, api: &Api) -> Result<()> {
     page.load("/")?;
     // Enough for charts to have a shape.
     page.until("document.querySelectorAll('.tile')[0]?.innerText.match(/[1-9]/)")?;
-    page.eval("new Promise((done) => setTimeout(done, 9000))")?;
+    page.eval("new Promise((done) => setTimeout(done, 7000))")?;
     page.until_text("orders")?;
     page.judge("overview")?;
 
     page.go("/queues")?;
     page.until("document.querySelectorAll('.vrow').length >= 6")?;
-    page.eval("new Promise((done) => setTimeout(done, 3000))")?;
+    page.eval("new Promise((done) => setTimeout(done, 1500))")?;
     page.judge("queues")?;
 
     page.go("/queues/orders")?;

@@ -27,18 +27,20 @@ impl Events {
         while !events.text.contains("\r\n\r\n") {
             events.read().await;
         }
-        let (head, _) = events.text.split_once("\r\n\r\n").expect("a head");
+        let (head, rest) = events.text.split_once("\r\n\r\n").expect("a head");
         assert!(head.starts_with("HTTP/1.1 200"), "{head}");
         let headers = head.lines().skip(1).filter_map(|line| line.split_once(": "));
         let header =
             |(name, value): (&str, &str)| (name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
         contract::check("GET", "/api/v1/events", 200, &headers.map(header).collect::<HeaderMap>(), b"");
+        events.text = rest.to_owned();
         events
     }
 
     /// The next event, whatever it is.
     pub(crate) async fn any(&mut self) -> (String, Value) {
         loop {
+            self.split();
             if let Some(event) = self.came.pop_front() {
                 return event;
             }
@@ -71,6 +73,10 @@ impl Events {
             timeout(PATIENCE, self.stream.read(&mut bytes)).await.expect("something is told").unwrap();
         assert!(count > 0, "the stream ended");
         self.text.push_str(std::str::from_utf8(&bytes[..count]).unwrap());
+    }
+
+    /// Take out the events that are whole.
+    fn split(&mut self) {
         // An event is one piece of the body, so its lines are whole once the empty one behind them is there.
         while let Some(start) = self.text.find("event: ") {
             let Some(end) = self.text[start..].find("\n\n") else { return };
