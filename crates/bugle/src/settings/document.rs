@@ -48,7 +48,8 @@ fn row(arg: &Arg) -> String {
     let (meaning, default) = apart(&help);
     let default = if default.is_empty() { String::new() } else { format!("`{default}`") };
     // A table's cell is one line, and its bars are its own.
-    let meaning = meaning.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|");
+    let paragraphs = meaning.split("\n\n").map(|one| one.split_whitespace().collect::<Vec<_>>().join(" "));
+    let meaning = paragraphs.collect::<Vec<_>>().join(". ").replace('|', "\\|");
     format!(
         "| `--{flag} {}` | `{variable}` | {} | {meaning} |\n",
         value.replace('|', "\\|"),
@@ -60,8 +61,7 @@ fn row(arg: &Arg) -> String {
 fn apart(help: &str) -> (String, &str) {
     let Some((before, rest)) = help.split_once("[default: ") else { return (help.to_owned(), "") };
     let Some((default, after)) = rest.split_once(']') else { return (help.to_owned(), "") };
-    let stop = if after.trim().is_empty() { "" } else { "." };
-    (format!("{}{stop}{after}", before.trim_end()), default)
+    (format!("{}{after}", before.trim_end()), default)
 }
 
 #[cfg(test)]
@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn a_default_is_taken_out_of_its_sentence() {
         assert_eq!(apart("Most bytes [default: 1MiB]"), ("Most bytes".to_owned(), "1MiB"));
-        assert_eq!(apart("Name [default: its]\n\nMore."), ("Name.\n\nMore.".to_owned(), "its"));
+        assert_eq!(apart("Name [default: its]\n\nMore."), ("Name\n\nMore.".to_owned(), "its"));
         assert_eq!(apart("None"), ("None".to_owned(), ""));
     }
 

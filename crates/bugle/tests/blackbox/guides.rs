@@ -110,11 +110,13 @@ fn settings_that_packages_and_guides_name_exist() {
     let (mut found, mut count) = (Vec::new(), 0);
     files(&root().join("deploy"), &mut found);
     files(&root().join("docs"), &mut found);
-    // These speak to developers too, whose variables are not settings.
-    let for_developers = |file: &Path| {
-        file.parent().is_some_and(|dir| dir.ends_with("decisions")) || file.ends_with("guarantees.md")
+    // These name variables of developers and of clients too, which are not settings.
+    let others = |file: &Path| {
+        file.parent().is_some_and(|dir| dir.ends_with("decisions"))
+            || file.ends_with("guarantees.md")
+            || file.ends_with("cli.md")
     };
-    for (file, text) in found.iter().filter(|(file, _)| !for_developers(file)) {
+    for (file, text) in found.iter().filter(|(file, _)| !others(file)) {
         for name in variables(text).iter().filter(|name| !of_clients.contains(&name.as_str())) {
             assert!(known.contains(name), "{}: there is no setting {name}", file.display());
             count += 1;

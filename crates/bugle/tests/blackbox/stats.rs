@@ -127,7 +127,7 @@ on_every_engine! {
         }
         let row = row(&server, "q").await;
         assert_eq!(row, json!({"id": id, "name": "q", "namespace": "n", "task": "t", "createdAt": created, "partitions": 1,
-            "messages": {"total": 2, "pending": 1, "processing": 0}, "segments": null, "retainedBytes": null}));
+            "messages": {"total": 2, "pending": 1, "processing": 0, "deadLetter": 0}, "paused": false, "segments": null, "retainedBytes": null}));
     }
 
     async fn lists_are_newest_first_and_filtered_and_paged(on: On) {
