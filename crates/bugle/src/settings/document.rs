@@ -36,7 +36,7 @@ pub(crate) fn markdown() -> String {
     text
 }
 
-fn heading<'a>(arg: &'a Arg) -> &'a str {
+fn heading(arg: &Arg) -> &str {
     arg.get_help_heading().unwrap_or("Server")
 }
 
