@@ -19,7 +19,7 @@ dashes); the first of these wins. Durations read like `500ms`, `30s`, `5m`, `12h
 /// The document.
 pub(crate) fn markdown() -> String {
     let command = ServeArgs::augment_args(Command::new("serve"));
-    let settings: Vec<&Arg> = command.get_arguments().filter(|arg| arg.get_env().is_some()).collect();
+    let settings: Vec<&Arg> = command.get_arguments().filter(|arg| is_told(arg)).collect();
     let mut headings: Vec<&str> = Vec::new();
     for heading in settings.iter().map(|arg| heading(arg)) {
         if !headings.contains(&heading) {
@@ -34,6 +34,11 @@ pub(crate) fn markdown() -> String {
         }
     }
     text
+}
+
+/// Settings that only tests need are hidden.
+fn is_told(arg: &Arg) -> bool {
+    arg.get_env().is_some() && !arg.is_hide_set()
 }
 
 fn heading(arg: &Arg) -> &str {
@@ -79,7 +84,7 @@ mod tests {
     fn every_setting_has_a_row() {
         let text = markdown();
         let command = ServeArgs::augment_args(Command::new("serve"));
-        let settings = command.get_arguments().filter(|arg| arg.get_env().is_some()).count();
+        let settings = command.get_arguments().filter(|arg| is_told(arg)).count();
         assert_eq!(text.lines().filter(|line| line.starts_with("| `--")).count(), settings);
         assert!(
             text.contains(

@@ -12,9 +12,12 @@ use hyper::client::conn::http2::SendRequest;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::{PATIENCE, contract};
+
+/// Longer than a server lets anybody wait, and shorter than a test may take.
+const UNANSWERED: Duration = Duration::from_secs(150);
 
 /// Sends each request on a connection of its own.
 #[derive(Clone)]
@@ -96,8 +99,10 @@ impl Client {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let response = sender.send_request(request.body(Full::new(body.into())).unwrap()).await?;
-        let answer = read(method, path, response).await?;
+        let request = request.body(Full::new(body.into())).unwrap();
+        let answering = async { read(method, path, sender.send_request(request).await?).await };
+        let answer = timeout(UNANSWERED, answering).await;
+        let answer = answer.unwrap_or_else(|_| panic!("{method} {path} is never answered"))?;
         drop(connection);
         Ok(answer)
     }
