@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use tokio::task::JoinSet;
+use tokio::runtime::Handle;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio_postgres::{AsyncMessage, Client};
 
 use crate::config::Config;
@@ -22,10 +23,32 @@ const OTHERS: Duration = Duration::from_millis(500);
 /// translated.
 const SYNC_WAIT: &str = "SyncRepWaitForLSN";
 
+/// Time for a connection that nobody uses any more to end in order.
+const ENDING: Duration = Duration::from_secs(2);
+
+/// The task that moves a connection's bytes. Without its client it waits for answers that are still to come, and then ends: on
+/// a connection that is half open that would be never, so it is ended by force if it takes long.
+pub(crate) struct Driving(JoinHandle<()>);
+
+impl Drop for Driving {
+    fn drop(&mut self) {
+        let ending = self.0.abort_handle();
+        if ending.is_finished() {
+            return;
+        }
+        let Ok(runtime) = Handle::try_current() else { return ending.abort() };
+        runtime.spawn(async move {
+            tokio::time::sleep(ENDING).await;
+            ending.abort();
+        });
+    }
+}
+
 /// A connection, and what its server told of itself.
 pub(crate) struct Opened {
     pub(crate) host: usize,
     pub(crate) client: Client,
+    pub(crate) driving: Driving,
     pub(crate) identity: Identity,
     /// What was known when it was asked.
     pub(crate) before: Option<Place>,
@@ -97,7 +120,7 @@ async fn connect(config: &Config, host: usize, before: Option<Place>) -> Result<
     let (client, mut connection) = opening.map_err(|error| connect_error(config, host, &error))?;
     let unreplicated = Arc::new(AtomicBool::new(false));
     let doubt = Arc::clone(&unreplicated);
-    tokio::spawn(async move {
+    let driving = Driving(tokio::spawn(async move {
         loop {
             match poll_fn(|cx| connection.poll_message(cx)).await {
                 // It comes before the answer to the commit, which is then seen with the mark already set.
@@ -109,7 +132,7 @@ async fn connect(config: &Config, host: usize, before: Option<Place>) -> Result<
                 None => return,
             }
         }
-    });
+    }));
     let sent = Instant::now();
     let asked = client.query_typed(IDENTITY, &[]).await;
     let rows = match asked {
@@ -121,7 +144,7 @@ async fn connect(config: &Config, host: usize, before: Option<Place>) -> Result<
     let row =
         rows.first().ok_or_else(|| PgError::new(PgErrorKind::Unexpected, "the database told no time"))?;
     let identity = Identity::read(row)?;
-    Ok(Opened { host, client, identity, before, sent, received: Instant::now(), unreplicated })
+    Ok(Opened { host, client, driving, identity, before, sent, received: Instant::now(), unreplicated })
 }
 
 /// Why no connection could be opened.

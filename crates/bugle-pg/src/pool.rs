@@ -17,7 +17,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::conn::Conn;
 use crate::error::{PgError, PgErrorKind};
-use crate::hosts::{Opened, open, open_best};
+use crate::hosts::{Driving, Opened, open, open_best};
 use crate::statement::{Schema, Statement};
 use crate::timeline::{IDENTITY, Identity, Noted, Place, TIME, Timelines};
 
@@ -94,6 +94,8 @@ pub(crate) struct Shared {
 /// An open connection and what was prepared on it.
 pub(crate) struct Link {
     pub(crate) client: tokio_postgres::Client,
+    /// Ends the connection when it is dropped.
+    _driving: Driving,
     pub(crate) prepared: HashMap<u32, tokio_postgres::Statement>,
     /// See [`Pool::timeline`].
     pub(crate) timeline: u64,
@@ -275,7 +277,7 @@ impl Shared {
 
     /// Take a connection that was opened, unless its server is of a timeline that was left.
     fn admit(&self, opened: Opened) -> Result<Link, PgError> {
-        let Opened { host, client, identity, before, sent, received, unreplicated } = opened;
+        let Opened { host, client, driving, identity, before, sent, received, unreplicated } = opened;
         if identity.place.is_none() && !self.mute.swap(true, Ordering::Relaxed) {
             tracing::info!(database = %self.config, "the database does not tell its timeline: a failover is noticed by its effects");
         }
@@ -285,7 +287,7 @@ impl Shared {
         if self.host.swap(host, Ordering::Relaxed) != host {
             tracing::info!(database = self.config.place_of(host), "connecting to another host");
         }
-        Ok(Link { client, prepared: HashMap::new(), timeline, unreplicated })
+        Ok(Link { client, _driving: driving, prepared: HashMap::new(), timeline, unreplicated })
     }
 
     /// Learn from what a server told of itself. Answers the count of timelines.

@@ -40,6 +40,27 @@ impl Fixture {
     }
 }
 
+/// A connection that was left in the middle of a call is closed although its answer never comes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_without_an_answer_is_closed_when_it_is_left() {
+    let dsn = testdb::server().await;
+    let mark = if dsn.contains('?') { '&' } else { '?' };
+    // The server then notices by itself that its client is gone.
+    let f = fixture(format!("{dsn}{mark}options=-c%20client_connection_check_interval%3D50"), |_| ()).await;
+    let mut left = f.pool.get().await.expect("connect");
+    let pid: i32 = left.query(&f.pid, &[]).await.expect("its number")[0].get(0);
+    assert!(tokio::time::timeout(Duration::from_millis(300), left.query(&f.sleep, &[])).await.is_err());
+    drop(left);
+    let schema = Schema::new("unused").expect("a name");
+    let there = Statement::new(&schema, "SELECT count(*) FROM pg_stat_activity WHERE pid = $1", INT);
+    let mut conn = f.pool.get().await.expect("connect");
+    let begun = Instant::now();
+    while conn.query(&there, &[&pid]).await.expect("count")[0].get::<_, i64>(0) > 0 {
+        assert!(begun.elapsed() < Duration::from_secs(30), "it is still there");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_transaction_in_one_round_trip_is_all_or_nothing() {
     for pooled in [false, true] {

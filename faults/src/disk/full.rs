@@ -72,7 +72,7 @@ impl SmallDisk {
         std::fs::create_dir(dir).context("a place to mount at")?;
         let mut command = Command::new("unshare");
         command.arg(if is_root() { "-m" } else { "-rm" }).args(["sh", "-c"]);
-        command.arg("mount -t tmpfs -o size=1g tmpfs \"$1\" && echo mounted && exec cat").arg("sh").arg(dir);
+        command.arg("mount -t tmpfs -o size=4g tmpfs \"$1\" && echo mounted && exec cat").arg("sh").arg(dir);
         // It ends when its input does: with us.
         let mut holder = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("unshare")?;
         let mut line = String::new();
