@@ -46,7 +46,8 @@ async fn a_connection_without_an_answer_is_closed_when_it_is_left() {
     let dsn = testdb::server().await;
     let mark = if dsn.contains('?') { '&' } else { '?' };
     // The server then notices by itself that its client is gone.
-    let f = fixture(format!("{dsn}{mark}options=-c%20client_connection_check_interval%3D50"), |_| ()).await;
+    let dsn = format!("{dsn}{mark}options=-c%20client_connection_check_interval%3D50");
+    let f = fixture(dsn, |o| o.statement_timeout = Duration::from_secs(600)).await;
     let mut left = f.pool.get().await.expect("connect");
     let pid: i32 = left.query(&f.pid, &[]).await.expect("its number")[0].get(0);
     assert!(tokio::time::timeout(Duration::from_millis(300), left.query(&f.sleep, &[])).await.is_err());
