@@ -53,6 +53,17 @@ pub struct Conn {
     unlimited: bool,
 }
 
+/// What is sent around the statements of one call.
+#[derive(Clone, Copy, Default)]
+struct Frame {
+    begin: Option<Begin>,
+    end: Option<&'static str>,
+    /// Ask for the database's time along, if it was not asked lately.
+    clock: bool,
+}
+
+const COMMIT: Option<&str> = Some("COMMIT");
+
 type Answers = Vec<(Result<Vec<Row>, tokio_postgres::Error>, Instant)>;
 type Pending<'a> =
     Pin<Box<dyn Future<Output = (Result<Vec<Row>, tokio_postgres::Error>, Instant)> + Send + 'a>>;
@@ -83,7 +94,7 @@ impl Conn {
     /// Several statements in one round trip, each on its own or all inside the transaction begun here.
     pub async fn pipeline(&mut self, steps: &[Step<'_>]) -> Result<Vec<Vec<Row>>, PgError> {
         let open = self.busy;
-        let rows = self.send(None, steps, None).await?;
+        let rows = self.send(Frame::default(), steps).await?;
         self.busy = open;
         Ok(rows)
     }
@@ -99,27 +110,38 @@ impl Conn {
         begin: Begin,
         steps: &[Step<'_>],
     ) -> Result<Vec<Vec<Row>>, PgError> {
-        let rows = self.send(Some(begin), steps, Some("COMMIT")).await?;
+        let rows = self.send(Frame { begin: Some(begin), end: COMMIT, clock: true }, steps).await?;
         self.ended();
         Ok(rows)
+    }
+
+    /// One statement that changes something and is a whole transaction by itself: no BEGIN and no COMMIT is sent, read and
+    /// answered beside it.
+    pub async fn change(&mut self, step: Step<'_>) -> Result<Vec<Row>, PgError> {
+        // Behind a pooler its limits of time must be set inside a transaction.
+        let pooled = self.shared.options.pooled;
+        let (begin, end) = (pooled.then_some(Begin::Write), COMMIT.filter(|_| pooled));
+        let rows = self.send(Frame { begin, end, clock: true }, &[step]).await?;
+        self.ended();
+        Ok(rows.into_iter().next().unwrap_or_default())
     }
 
     /// Begin a transaction and run its first statements in one round trip. End it with [`Conn::commit`] or
     /// [`Conn::rollback`]; a connection dropped before is closed.
     pub async fn begin(&mut self, begin: Begin, steps: &[Step<'_>]) -> Result<Vec<Vec<Row>>, PgError> {
-        self.send(Some(begin), steps, None).await
+        self.send(Frame { begin: Some(begin), clock: true, ..Frame::default() }, steps).await
     }
 
     /// Run the last statements of a transaction and commit it.
     pub async fn commit(&mut self, steps: &[Step<'_>]) -> Result<Vec<Vec<Row>>, PgError> {
-        let rows = self.send(None, steps, Some("COMMIT")).await?;
+        let rows = self.send(Frame { end: COMMIT, ..Frame::default() }, steps).await?;
         self.ended();
         Ok(rows)
     }
 
     /// Give a transaction up.
     pub async fn rollback(&mut self) -> Result<(), PgError> {
-        self.send(None, &[], Some("ROLLBACK")).await?;
+        self.send(Frame { end: Some("ROLLBACK"), ..Frame::default() }, &[]).await?;
         self.ended();
         Ok(())
     }
@@ -156,16 +178,12 @@ impl Conn {
     }
 
     /// Send everything, then collect the answers. On success `busy` is left set; the callers know what was ended.
-    async fn send(
-        &mut self,
-        begin: Option<Begin>,
-        steps: &[Step<'_>],
-        end: Option<&str>,
-    ) -> Result<Vec<Vec<Row>>, PgError> {
+    async fn send(&mut self, frame: Frame, steps: &[Step<'_>]) -> Result<Vec<Vec<Row>>, PgError> {
+        let Frame { begin, end, clock } = frame;
         let shared = Arc::clone(&self.shared);
         let in_transaction = self.busy;
         self.busy = true;
-        let wants_clock = begin.is_some() && shared.clock.age().is_none_or(|age| age > CLOCK_FRESH);
+        let wants_clock = clock && shared.clock.age().is_none_or(|age| age > CLOCK_FRESH);
         let mut all = Vec::with_capacity(steps.len() + 1);
         if wants_clock {
             all.push(Step::new(shared.clock_statement(), &[]));
@@ -244,6 +262,8 @@ impl Conn {
         let mut rows = Vec::with_capacity(answers.len());
         let mut failed: Option<PgError> = None;
         let mut broken = false;
+        // Statements that stand alone happen or do not, each for itself.
+        let (alone, several) = (!began && !in_transaction, answers.len() > 1);
         for (at, (answer, received)) in answers.into_iter().enumerate() {
             match answer {
                 Ok(found) if at >= skip && (end.is_none() || at < last) => rows.push((found, received)),
@@ -253,7 +273,6 @@ impl Conn {
                     broken |= error.breaks_connection();
                     // A statement that the server refused means that its transaction was rolled back. A connection
                     // that broke leaves doubt once COMMIT was sent, and for a statement that stood alone.
-                    let alone = !began && !in_transaction;
                     // Without its BEGIN the rest was not one transaction: nothing is certain then.
                     let never_began = began && at == 0;
                     let undone = match end {
@@ -262,7 +281,7 @@ impl Conn {
                     };
                     broken |= never_began;
                     let error = match undone {
-                        _ if never_began => error.in_doubt(),
+                        _ if never_began || alone && several && end.is_none() => error.in_doubt(),
                         true => error.harmless(),
                         false => error,
                     };

@@ -347,10 +347,13 @@ impl Shared {
     }
 }
 
+/// How a statement runs that is a transaction by itself, see [`Conn::change`], whatever the database's own defaults are.
+const CHANGES: &str = "-c default_transaction_isolation=read\\ committed -c default_transaction_read_only=off";
+
 /// The address's own options for a session, and the pool's.
 fn session_options(given: &str, options: &PoolOptions) -> String {
     let mut words = format!(
-        "{given} -c statement_timeout={} -c lock_timeout={} -c jit=off",
+        "{given} -c statement_timeout={} -c lock_timeout={} -c jit=off {CHANGES}",
         options.statement_timeout.as_millis(),
         options.lock_timeout.as_millis()
     );
