@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 
-use super::http;
+use crate::http;
 use super::node::Node;
 use super::store::{Etcd, unprivileged};
 use crate::database::is_root;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use super::http;
+use crate::http;
 use crate::database::is_root;
 
 const START_LIMIT: Duration = Duration::from_secs(60);
