@@ -6,13 +6,13 @@ use std::time::Instant;
 
 use uuid::Uuid;
 
-use bugle_store::{Cursor, DeadLetter, Span, Swap, SwapError, Swapped, Timestamp, lease_id};
+use bugle_store::{Cursor, DeadLetter, LaneId, Span, Swap, SwapError, Swapped, Timestamp, lease_id};
 
 use crate::api::Refused;
 use crate::inner::Inner;
 use crate::meters::WakeSource;
 use crate::semantics::lease;
-use crate::waiting::Place;
+use crate::waiting::{Channel, Place};
 
 use super::deliver::Cut;
 use super::plan::Plan;
@@ -60,6 +60,7 @@ impl Inner {
             }
         };
         let cuts = self.take_outcomes(open, plans, nexts, outcomes, &leases);
+        open.iter().for_each(|job| self.remember_lease(job));
         self.cut(cuts, timeline).await;
         for job in open.iter_mut() {
             job.answer.phases.lease += lease;
@@ -106,6 +107,16 @@ impl Inner {
             self.meters.claims_empty.one();
         }
         cuts
+    }
+
+    /// Where a store does not find several lanes by their lease at once.
+    fn remember_lease(&self, open: &Open) {
+        if let Some(lease) =
+            open.answer.lease_id.filter(|_| open.claimed.len() > 1 && !self.engine.exclusive())
+        {
+            let place = |(channel, lane): &(Arc<Channel>, LaneId)| (*lane, channel.group.clone());
+            self.held.insert(lease, open.claimed.iter().map(place).collect());
+        }
     }
 
     /// A lease for each job, over all lanes that are planned for it.
