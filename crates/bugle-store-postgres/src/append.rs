@@ -35,6 +35,8 @@ pub(crate) struct Appends<'a> {
     first: Vec<i32>,
     last: Vec<i32>,
     checked: bool,
+    /// Some are to be stored whatever the head is.
+    free: bool,
 }
 
 impl<'a> Appends<'a> {
@@ -55,6 +57,7 @@ impl<'a> Appends<'a> {
             first: Vec::new(),
             last: Vec::new(),
             checked: false,
+            free: false,
         };
         items.for_each(|item| out.push(item));
         out
@@ -62,6 +65,7 @@ impl<'a> Appends<'a> {
 
     fn push(&mut self, item: &'a Append) {
         self.checked |= item.guard == Guard::Fingerprints;
+        self.free |= item.guard == Guard::Free;
         self.lanes.push(item.lane.0);
         self.known.push(limit(item.known_head));
         self.guards.push(match item.guard {
@@ -112,7 +116,7 @@ impl<'a> Appends<'a> {
             )
         } else {
             Step::new(
-                &sql.append_lanes,
+                if self.free { &sql.append_lanes_free } else { &sql.append_lanes },
                 &[
                     bucket,
                     writer,
@@ -161,14 +165,10 @@ pub(crate) fn refusal(lane: Option<&Lane>) -> AppendError {
     lane.map_or(AppendError::NoLane, |lane| AppendError::Moved(lane.clone()))
 }
 
-/// Whether nothing about the lane refuses the append. Such a one was passed by all the same if somebody changed the row between the
-/// beginning of the statement and its lock: the row's place is not where the statement sees it (`row_places` of the extras).
+/// Whether nothing about the lane refuses the append. It was passed by all the same if somebody trimmed the lane between the beginning
+/// of the statement and its lock: the row's place is not where the statement sees it (`row_places` of the extras).
 fn is_free(item: &Append, lane: &Lane) -> bool {
-    match item.guard {
-        Guard::Free => true,
-        Guard::Head => lane.head == item.known_head,
-        Guard::Fingerprints => false,
-    }
+    item.guard == Guard::Head && lane.head == item.known_head
 }
 
 impl PostgresStore {

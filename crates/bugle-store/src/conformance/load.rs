@@ -74,18 +74,18 @@ pub async fn leases_are_found_where_their_ids_say(engine: Arc<dyn Engine>) {
     let lanes = f.sorted_lanes(4).await;
     let now = f.now().latest;
     let (one, several) = (lease_id(now, Some(lanes[0])), lease_id(now, None));
-    let held = |id, epoch| Cursor {
+    let held = |id, expect| Cursor {
         lease: Some(Lease { id, until: at(1_000_000_000), end: 3 }),
-        ..cursor(0, epoch)
+        ..cursor(expect, 1)
     };
-    f.swap_one(swap(lanes[0], "g", 0, held(one, 1))).await.expect("the first cursor");
+    f.swap_one(swap(lanes[0], "g", 0, held(one, 0))).await.expect("the first cursor");
     for lane in &lanes[1..] {
-        f.swap_one(swap(*lane, "g", 0, held(several, 1))).await.expect("the first cursor");
+        f.swap_one(swap(*lane, "g", 0, held(several, 0))).await.expect("the first cursor");
     }
     let row = |lane: LaneId| (lane, "g".to_owned());
     assert_eq!(keys(f.load_one(Load::Lease(one)).await), [row(lanes[0])]);
     assert_eq!(keys(f.load_one(Load::Lease(several)).await), [row(lanes[1]), row(lanes[2]), row(lanes[3])]);
-    let longer = Cursor { attempts: 1, ..held(several, 2) };
+    let longer = Cursor { attempts: 1, ..held(several, 1) };
     f.swap_one(swap(lanes[1], "g", 1, longer)).await.expect("the epoch is right");
     f.swap_one(swap(lanes[2], "g", 1, cursor(1, 2))).await.expect("the epoch is right");
     f.swap_one(swap(lanes[0], "g", 1, cursor(1, 2))).await.expect("the epoch is right");
