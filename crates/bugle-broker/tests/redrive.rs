@@ -360,7 +360,9 @@ async fn letters_of_what_was_stored_under_an_old_key_are_under_the_new_one() {
     let open = async |keys| Broker::open(rig.engine.clone(), with(keys)).await.unwrap();
     let renewing = open(vec![key("new", 2), key("old", 1)]).await;
     let popped = renewing.pop(PopRequest { batch: Some(1), ..from_lane("q", "p") }).await.unwrap();
-    assert!(ack_as(&renewing, &popped, QUEUE_MODE, &[("a", AckStatus::Dlq)]).await.iter().all(|acked| acked.dlq));
+    assert!(
+        ack_as(&renewing, &popped, QUEUE_MODE, &[("a", AckStatus::Dlq)]).await.iter().all(|acked| acked.dlq)
+    );
     // The other one is too old by now, and is buried by the pop that meets it.
     rig.advance(Duration::from_secs(120));
     push(&renewing, "q", "p", &["c"]).await;

@@ -198,7 +198,8 @@ impl PostgresStore {
         let mut stored = retry!(Tries::change(), self.append_once(timeline, bucket, items, false))?;
         let mut now = self.refused_now(bucket, items, &stored).await?;
         let passed_by = |(_, item): &&(usize, &Append)| {
-            !stored.contains_key(&item.lane.0) && now.get(&item.lane.0).is_some_and(|lane| is_free(item, lane))
+            !stored.contains_key(&item.lane.0)
+                && now.get(&item.lane.0).is_some_and(|lane| is_free(item, lane))
         };
         let again: Vec<(usize, &Append)> = items.iter().filter(passed_by).copied().collect();
         if !again.is_empty() {

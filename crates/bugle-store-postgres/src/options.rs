@@ -20,8 +20,7 @@ pub struct Extras {
 
 impl Extras {
     /// The portable subset only.
-    pub const NONE: Self = 
-        Self { skip_locked: false, listen: false, row_ages: false, row_places: false };
+    pub const NONE: Self = Self { skip_locked: false, listen: false, row_ages: false, row_places: false };
 }
 
 impl Default for Extras {

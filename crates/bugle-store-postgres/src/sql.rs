@@ -247,7 +247,8 @@ mod tests {
 
     const SWAP_TYPES: &str = "int, bigint, uuid[], text[], bigint[], bigint[], bigint[], uuid[], bigint[], bigint[], \
                               bigint[], bigint[], bigint[], bigint[], bigint[], bigint";
-    const SWAP_VALUES: &str = "0, 1, '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', 1";
+    const SWAP_VALUES: &str =
+        "0, 1, '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', 1";
 
     /// The plan of a statement that was prepared and used on empty tables, once they have grown and before the server
     /// knows it.

@@ -39,7 +39,9 @@ async fn rekey(settings: Settings, dry_run: bool) -> Result<()> {
     let first = first.id.clone();
     let Recoded { seen, changed } = pass(&settings, dry_run).await?;
     let what = if dry_run { "are to be" } else { "were" };
-    serve::say(&format!("{changed} of {seen} segments and dead letters {what} written anew for key {first:?}\n"));
+    serve::say(&format!(
+        "{changed} of {seen} segments and dead letters {what} written anew for key {first:?}\n"
+    ));
     if dry_run && changed > 0 {
         return Ok(());
     }
