@@ -63,12 +63,15 @@ const BY_PLACE: &[(&str, &str)] = &[
     ("{distributed}", DISTRIBUTED),
 ];
 const BY_KEY: &[(&str, &str)] = &[
-    ("{cursor_to_lock}", "JOIN {schema}.cursors c ON c.lane_id = u.lane_id AND c.group_name = u.group_name"),
+    (
+        "{cursor_to_lock}",
+        "JOIN {schema}.cursors c ON c.bucket = $1 AND c.lane_id = u.lane_id AND c.group_name = u.group_name",
+    ),
     ("{cursor_place}", ""),
-    ("{locked_cursor}", "c.lane_id = s.lane_id AND c.group_name = s.group_name"),
-    ("{lane_to_lock}", "JOIN {schema}.lanes l ON l.lane_id = u.lane_id"),
+    ("{locked_cursor}", "c.bucket = $1 AND c.lane_id = s.lane_id AND c.group_name = s.group_name"),
+    ("{lane_to_lock}", "JOIN {schema}.lanes l ON l.bucket = $1 AND l.lane_id = u.lane_id"),
     ("{lane_place}", ""),
-    ("{locked_lane}", "l.lane_id = s.lane_id"),
+    ("{locked_lane}", "l.bucket = $1 AND l.lane_id = s.lane_id"),
     ("{lane_moved}", "JOIN {schema}.lanes l ON l.lane_id = u.lane_id"),
     ("{distributed}", "false"),
     ("{by_key}", ""),

@@ -8,4 +8,4 @@ SET head = s.head + s.count,
     writer = $2,
     touched_s = s.touched
 FROM s
-WHERE l.bucket = $1 AND {locked_lane}
+WHERE {locked_lane}

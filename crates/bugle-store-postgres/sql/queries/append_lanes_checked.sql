@@ -7,7 +7,6 @@ WITH s AS MATERIALIZED (
     FROM unnest($3::uuid[], $4::bigint[], $5::int[], $6::int[], $7::bigint[], $8::uuid[], $10::int[], $11::int[])
          AS u (lane_id, known, guard, count, at, greatest, a, b)
     {lane_to_lock}
-    WHERE l.bucket = $1
     ORDER BY l.lane_id
     FOR NO KEY UPDATE OF l
 )

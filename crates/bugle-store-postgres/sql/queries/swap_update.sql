@@ -7,7 +7,7 @@ WITH s AS MATERIALIZED (
          AS u (lane_id, group_name, expect, epoch, committed, lease_id, lease_until, lease_end,
             attempts, deliveries, not_before, served_at, consumed)
     {cursor_to_lock}
-    WHERE c.bucket = $1 AND c.epoch = u.expect
+    WHERE c.epoch = u.expect
     ORDER BY c.lane_id, c.group_name
     FOR NO KEY UPDATE OF c
 )
@@ -25,5 +25,5 @@ SET epoch = s.epoch,
     writer = $2,
     changed_s = $16
 FROM s
-WHERE c.bucket = $1 AND {locked_cursor}
+WHERE {locked_cursor}
 RETURNING c.lane_id, c.group_name
