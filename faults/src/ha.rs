@@ -6,7 +6,6 @@
 mod balancer;
 mod cluster;
 mod contrast;
-mod http;
 mod loss;
 mod node;
 mod scene;

@@ -9,6 +9,7 @@
 
 mod database;
 mod faketime;
+mod http;
 mod proxy;
 mod servers;
 

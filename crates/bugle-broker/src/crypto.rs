@@ -8,6 +8,9 @@
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::rand;
 
+use bugle_store::Message;
+use bytes::Bytes;
+
 use crate::config::EncryptionKey;
 
 const VERSION: u8 = 1;
@@ -110,6 +113,18 @@ impl Keyring {
         }
         let renewed = self.encrypt(&plain, context);
         renewed.map(Some).ok_or(DecryptError::NotRenewed)
+    }
+}
+
+impl Keyring {
+    /// A copy of a stored message to be stored elsewhere, under the first key: what is read from memory may be older than a change
+    /// of keys. What no key opens is copied as it is.
+    pub(crate) fn copy(&self, message: &Message, context: &[u8]) -> Bytes {
+        let renewed = message.encrypted.then(|| self.renew(&message.payload, context));
+        match renewed {
+            Some(Ok(Some(payload))) => Message { payload: payload.into(), ..message.clone() }.to_bytes(),
+            _ => message.to_bytes(),
+        }
     }
 }
 

@@ -27,6 +27,7 @@ use crate::dispatch::{Intake, Limit};
 use crate::floor::Floor;
 use crate::health::StoreHealth;
 use crate::hearing::Look;
+use crate::held::Held;
 use crate::history::Book;
 use crate::lanes::{LaneState, Lanes};
 use crate::meters::Meters;
@@ -52,6 +53,7 @@ pub(crate) struct Inner {
     pub(crate) timers: Timers<TimerKey>,
     pub(crate) keyring: Keyring,
     pub(crate) rooms: Rooms,
+    pub(crate) held: Held,
     /// Turns of filter pops, by filter and group.
     pub(crate) turns: Mutex<HashMap<(PopTarget, Group), u64>>,
     pub(crate) next_pop: AtomicU64,
@@ -108,6 +110,7 @@ impl Inner {
             timers: Timers::default(),
             keyring: Keyring::new(&config.encryption_keys),
             rooms: Rooms::default(),
+            held: Held::default(),
             turns: Mutex::default(),
             next_pop: AtomicU64::new(0),
             started: Instant::now(),

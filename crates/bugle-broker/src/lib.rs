@@ -30,6 +30,7 @@ mod floor;
 mod groups;
 mod health;
 mod hearing;
+mod held;
 mod history;
 mod inner;
 mod messages;

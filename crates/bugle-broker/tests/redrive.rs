@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use bugle_broker::{
-    AckItem, AckStatus, Broker, BrokerConfig, EncryptionKey, Letter, LetterQuery, Redrive, Redriven, Refused,
-    Replay,
+    AckItem, AckStatus, Broker, BrokerConfig, EncryptionKey, Letter, LetterQuery, PopRequest, Redrive,
+    Redriven, Refused, Replay,
 };
 use bugle_store::{Engine, MemoryStore, Page, QUEUE_MODE, Timestamp};
 use serde_json::json;
@@ -348,6 +348,28 @@ async fn encrypted_letters_are_shown_in_clear_and_encrypted_anew_where_they_go()
         assert_eq!(view.unwrap().encrypted, queue != "open", "{queue}");
         assert_eq!(drain(&rig.broker, queue).await, [format!("{:?}", ["c", "b", "a"][letter])], "{queue}");
     }
+}
+
+#[tokio::test]
+async fn letters_of_what_was_stored_under_an_old_key_are_under_the_new_one() {
+    let with = |keys| BrokerConfig { encryption_keys: keys, ..BrokerConfig::default() };
+    let rig = Rig::with(false, with(vec![key("old", 1)])).await;
+    configure(&rig.broker, "q", json!({"encryptionEnabled": true, "ttl": 60, "enforce": ["ttl"]})).await;
+    push(&rig.broker, "q", "p", &["a"]).await;
+    push(&rig.broker, "q", "p", &["b"]).await;
+    let open = async |keys| Broker::open(rig.engine.clone(), with(keys)).await.unwrap();
+    let renewing = open(vec![key("new", 2), key("old", 1)]).await;
+    let popped = renewing.pop(PopRequest { batch: Some(1), ..from_lane("q", "p") }).await.unwrap();
+    assert!(
+        ack_as(&renewing, &popped, QUEUE_MODE, &[("a", AckStatus::Dlq)]).await.iter().all(|acked| acked.dlq)
+    );
+    // The other one is too old by now, and is buried by the pop that meets it.
+    rig.advance(Duration::from_secs(120));
+    push(&renewing, "q", "p", &["c"]).await;
+    assert_eq!(ids(&renewing.pop(from_queue("q")).await.unwrap()), ["c"]);
+    let only = open(vec![key("new", 2)]).await;
+    let seen: Vec<_> = letters(&only).await.into_iter().map(|l| l.message.unwrap().payload).collect();
+    assert_eq!(seen, ["\"b\"", "\"a\""], "nothing is under the old key");
 }
 
 #[tokio::test]

@@ -35,6 +35,8 @@ pub(crate) struct Appends<'a> {
     first: Vec<i32>,
     last: Vec<i32>,
     checked: bool,
+    /// Some are to be stored whatever the head is.
+    free: bool,
 }
 
 impl<'a> Appends<'a> {
@@ -55,6 +57,7 @@ impl<'a> Appends<'a> {
             first: Vec::new(),
             last: Vec::new(),
             checked: false,
+            free: false,
         };
         items.for_each(|item| out.push(item));
         out
@@ -62,6 +65,7 @@ impl<'a> Appends<'a> {
 
     fn push(&mut self, item: &'a Append) {
         self.checked |= item.guard == Guard::Fingerprints;
+        self.free |= item.guard == Guard::Free;
         self.lanes.push(item.lane.0);
         self.known.push(limit(item.known_head));
         self.guards.push(match item.guard {
@@ -112,7 +116,7 @@ impl<'a> Appends<'a> {
             )
         } else {
             Step::new(
-                &sql.append_lanes,
+                if self.free { &sql.append_lanes_free } else { &sql.append_lanes },
                 &[
                     bucket,
                     writer,
@@ -161,6 +165,12 @@ pub(crate) fn refusal(lane: Option<&Lane>) -> AppendError {
     lane.map_or(AppendError::NoLane, |lane| AppendError::Moved(lane.clone()))
 }
 
+/// Whether nothing about the lane refuses the append. It was passed by all the same if somebody trimmed the lane between the beginning
+/// of the statement and its lock: the row's place is not where the statement sees it (`row_places` of the extras).
+fn is_free(item: &Append, lane: &Lane) -> bool {
+    item.guard == Guard::Head && lane.head == item.known_head
+}
+
 impl PostgresStore {
     /// On the timeline on which it was called, see [`bugle_store::Store::timeline`].
     pub(crate) async fn append_all(
@@ -185,14 +195,17 @@ impl PostgresStore {
         bucket: i32,
         items: &[(usize, &Append)],
     ) -> Result<Vec<(usize, Outcome)>, PgError> {
-        let stored = retry!(Tries::change(), self.append_once(timeline, bucket, items))?;
-        let refused: Vec<Uuid> =
-            items.iter().map(|(_, item)| item.lane.0).filter(|lane| !stored.contains_key(lane)).collect();
-        let now = if refused.is_empty() {
-            HashMap::new()
-        } else {
-            retry!(Tries::question(), self.lanes_now(bucket, &refused))?
+        let mut stored = retry!(Tries::change(), self.append_once(timeline, bucket, items, false))?;
+        let mut now = self.refused_now(bucket, items, &stored).await?;
+        let passed_by = |(_, item): &&(usize, &Append)| {
+            !stored.contains_key(&item.lane.0)
+                && now.get(&item.lane.0).is_some_and(|lane| is_free(item, lane))
         };
+        let again: Vec<(usize, &Append)> = items.iter().filter(passed_by).copied().collect();
+        if !again.is_empty() {
+            stored.extend(retry!(Tries::change(), self.append_once(timeline, bucket, &again, true))?);
+            now = self.refused_now(bucket, items, &stored).await?;
+        }
         let outcome = |item: &Append| match stored.get(&item.lane.0) {
             Some(appended) => Ok(*appended),
             None => Err(refusal(now.get(&item.lane.0))),
@@ -200,21 +213,38 @@ impl PostgresStore {
         Ok(items.iter().map(|(i, item)| (*i, outcome(item))).collect())
     }
 
+    /// With `locked` the lanes are locked by a statement of its own before, so that the next one sees them as they are.
     async fn append_once(
         &self,
         timeline: u64,
         bucket: i32,
         items: &[(usize, &Append)],
+        locked: bool,
     ) -> Result<HashMap<Uuid, Appended>, PgError> {
         let columns = Appends::new(bucket, self.second(), items.iter().map(|(_, item)| *item));
         let mut steps = Vec::with_capacity(3);
-        if columns.checked() {
+        if locked || columns.checked() {
             steps.push(columns.lock(&self.sql));
         }
         let heads = steps.len();
         steps.extend(columns.steps(&self.sql));
         let rows = self.pool.get_at(timeline).await?.transaction(&steps).await?;
         appended(&rows[heads])
+    }
+
+    /// Lanes of appends that were refused, as they are now.
+    async fn refused_now(
+        &self,
+        bucket: i32,
+        items: &[(usize, &Append)],
+        stored: &HashMap<Uuid, Appended>,
+    ) -> Result<HashMap<Uuid, Lane>, PgError> {
+        let refused: Vec<Uuid> =
+            items.iter().map(|(_, item)| item.lane.0).filter(|lane| !stored.contains_key(lane)).collect();
+        if refused.is_empty() {
+            return Ok(HashMap::new());
+        }
+        retry!(Tries::question(), self.lanes_now(bucket, &refused))
     }
 
     pub(crate) async fn lanes_now(

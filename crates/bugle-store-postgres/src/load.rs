@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 
 use bugle_pg::{PgError, Row, Step};
-use bugle_store::{Group, LaneCursor, Load, Offset, Position, Unavailable};
+use bugle_store::{
+    Group, LaneCursor, LeaseId, Load, Offset, Position, Timestamp, Unavailable, Whereabouts, whereabouts,
+};
 use uuid::Uuid;
 
 use crate::row::{index, lane_cursor, to_text, unsigned};
@@ -17,24 +19,63 @@ struct Wanted<'a> {
     lane_places: Vec<(usize, &'a Group)>,
     lanes: Vec<Uuid>,
     groups: Vec<Cow<'a, str>>,
-    lease_places: Vec<usize>,
-    leases: Vec<Uuid>,
+    leases: Leases,
+    near: NearLeases,
     cursor_places: Vec<usize>,
     cursors: Vec<Uuid>,
 }
 
+/// Leases whose cursors are among those changed since a second.
+#[derive(Default)]
+struct Leases {
+    places: Vec<usize>,
+    ids: Vec<Uuid>,
+    since: Vec<i64>,
+}
+
+/// Leases whose cursors are on a lane of a range.
+#[derive(Default)]
+struct NearLeases {
+    places: Vec<usize>,
+    ids: Vec<Uuid>,
+    first: Vec<Uuid>,
+    last: Vec<Uuid>,
+}
+
+/// How many kinds of questions there are.
+const KINDS: usize = 4;
+
 impl Wanted<'_> {
-    fn steps<'s>(&'s self, sql: &'s Sql) -> [Step<'s>; 3] {
+    fn steps<'s>(&'s self, sql: &'s Sql) -> [Step<'s>; KINDS] {
+        let Self { bucket, leases, near, .. } = self;
         [
-            Step::new(&sql.load_lane, &[&self.bucket, &self.lanes, &self.groups]),
-            Step::new(&sql.load_lease, &[&self.bucket, &self.leases]),
-            Step::new(&sql.load_cursors, &[&self.bucket, &self.cursors]),
+            Step::new(&sql.load_lane, &[bucket, &self.lanes, &self.groups]),
+            Step::new(&sql.load_lease, &[bucket, &leases.ids, &leases.since]),
+            Step::new(&sql.load_lease_near, &[bucket, &near.ids, &near.first, &near.last]),
+            Step::new(&sql.load_cursors, &[bucket, &self.cursors]),
         ]
     }
 
-    /// Which of the three steps have anything to ask.
-    fn asked(&self) -> [bool; 3] {
-        [!self.lanes.is_empty(), !self.leases.is_empty(), !self.cursors.is_empty()]
+    /// Which of the steps have anything to ask.
+    fn asked(&self) -> [bool; KINDS] {
+        [&self.lanes, &self.leases.ids, &self.near.ids, &self.cursors].map(|keys| !keys.is_empty())
+    }
+
+    fn lease(&mut self, place: usize, id: LeaseId) {
+        let since = match whereabouts(id) {
+            Whereabouts::Between(first, last) => {
+                self.near.places.push(place);
+                self.near.ids.push(id);
+                self.near.first.push(first.0);
+                self.near.last.push(last.0);
+                return;
+            }
+            Whereabouts::ChangedSince(time) => time,
+            Whereabouts::Anywhere => Timestamp::ZERO,
+        };
+        self.leases.places.push(place);
+        self.leases.ids.push(id);
+        self.leases.since.push(since.0.div_euclid(1_000_000));
     }
 
     fn take(&self, kind: usize, rows: &[Row], out: &mut [Vec<LaneCursor>]) -> Result<(), PgError> {
@@ -42,7 +83,8 @@ impl Wanted<'_> {
             let n = index(row)?;
             let (place, group) = match kind {
                 0 => (self.lane_places[n].0, Some(self.lane_places[n].1)),
-                1 => (self.lease_places[n], None),
+                1 => (self.leases.places[n], None),
+                2 => (self.near.places[n], None),
                 _ => (self.cursor_places[n], None),
             };
             out[place].push(lane_cursor(row, 1, group)?);
@@ -72,10 +114,7 @@ impl PostgresStore {
                     of.cursor_places.push(i);
                     of.cursors.push(lane.0);
                 }
-                Load::Lease(lease) => out.iter_mut().for_each(|of| {
-                    of.lease_places.push(i);
-                    of.leases.push(*lease);
-                }),
+                Load::Lease(lease) => out.iter_mut().for_each(|of| of.lease(i, *lease)),
             }
         }
         out

@@ -22,6 +22,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     whole!(3, "tallies", Breaking, "migrations/0003_tallies.sql"),
     whole!(4, "switches", Breaking, "migrations/0004_switches.sql"),
     whole!(5, "tally versions", Breaking, "migrations/0005_tally_versions.sql"),
+    whole!(6, "leases without an index", Expand, "migrations/0006_leases_without_index.sql"),
 ];
 
 /// All migrations this program knows.

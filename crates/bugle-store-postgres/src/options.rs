@@ -13,16 +13,19 @@ pub struct Extras {
     /// `xmin` and snapshots: who counts for tallies passes by rows that were there the last time. Where tables are
     /// distributed it is not used in any case.
     pub row_ages: bool,
+    /// `ctid`: a row that is to be changed is found once, newest version first, and then by its place. It counts where old versions
+    /// cannot be removed because somebody holds a snapshot. Where tables are distributed it is not used in any case.
+    pub row_places: bool,
 }
 
 impl Extras {
     /// The portable subset only.
-    pub const NONE: Self = Self { skip_locked: false, listen: false, row_ages: false };
+    pub const NONE: Self = Self { skip_locked: false, listen: false, row_ages: false, row_places: false };
 }
 
 impl Default for Extras {
     fn default() -> Self {
-        Self { skip_locked: true, listen: true, row_ages: true }
+        Self { skip_locked: true, listen: true, row_ages: true, row_places: true }
     }
 }
 

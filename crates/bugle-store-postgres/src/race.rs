@@ -5,9 +5,10 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bugle_pg::{Begin, PgError, Schema, Statement, Step, Type};
-use bugle_store::{LaneId, Read, Segment, Store};
+use bugle_store::{Append, Guard, LaneId, Read, Segment, Store, Trim};
 use tokio::task::JoinHandle;
 
 use crate::PostgresStore;
@@ -16,6 +17,8 @@ use crate::fixture::{Fixture, append, fixture};
 
 const PUSHERS: u64 = 8;
 const PUSHES: u64 = 30;
+/// Appends beside trims.
+const HEADS: u64 = 500;
 
 struct Race {
     store: Arc<PostgresStore>,
@@ -123,4 +126,28 @@ async fn slow_commits_lose_and_reorder_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_check_finds_what_a_position_without_the_lock_loses() {
     assert!(!run(false).await.is_empty());
+}
+
+/// Whoever appends at the right head is never refused because somebody trims the lane in that moment.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_append_is_not_refused_for_a_trim_at_the_same_time() {
+    let Fixture { store, lane, .. } = fixture().await;
+    let head = Arc::new(AtomicU64::new(0));
+    let trimming = tokio::spawn({
+        let (store, head) = (store.clone(), head.clone());
+        async move {
+            while head.load(Ordering::Acquire) < HEADS {
+                let to = head.load(Ordering::Acquire);
+                store.trim(vec![Trim { lane, to }]).await.unwrap();
+            }
+        }
+    });
+    for n in 0..HEADS {
+        let item = append(lane, n, Arc::new([n]), 1);
+        let item = Append { guard: Guard::Head, known_head: n, ..item };
+        let stored = store.append(vec![item]).await.unwrap().remove(0);
+        assert_eq!(stored.unwrap().base, n);
+        head.store(n + 1, Ordering::Release);
+    }
+    trimming.await.unwrap();
 }

@@ -30,6 +30,7 @@ const PARTS: &[(&str, &str)] = &[
     ("{counted_until}", include_str!("../sql/parts/counted_until.sql")),
     ("{lane_by_key}", include_str!("../sql/parts/lane_by_key.sql")),
     ("{cursor_by_key}", include_str!("../sql/parts/cursor_by_key.sql")),
+    ("{append_heads}", include_str!("../sql/parts/append_heads.sql")),
     ("{append}", include_str!("../sql/parts/append.sql")),
     ("{lane_sums}", include_str!("../sql/parts/lane_sums.sql")),
     ("{group_sums}", include_str!("../sql/parts/group_sums.sql")),
@@ -47,6 +48,35 @@ fn bare(part: &str) -> String {
 const SETTLED: &str = "CASE WHEN to_regclass('pg_catalog.pg_dist_partition') IS NULL \
                        THEN pg_snapshot_xmin(pg_current_snapshot())::text::bigint END";
 
+/// Whether tables are distributed over several servers.
+const DISTRIBUTED: &str = "to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL";
+
+/// How rows that are to be changed are found, locked and found again: by place, and in the portable way.
+const BY_PLACE: &[(&str, &str)] = &[
+    ("{cursor_to_lock}", include_str!("../sql/parts/cursor_by_place.sql")),
+    ("{cursor_place}", ", c.ctid AS place"),
+    ("{locked_cursor}", "c.ctid = s.place"),
+    ("{lane_to_lock}", include_str!("../sql/parts/lane_by_place.sql")),
+    ("{lane_place}", ", l.ctid AS place"),
+    ("{locked_lane}", "l.ctid = s.place"),
+    ("{lane_moved}", include_str!("../sql/parts/lane_by_key.sql")),
+    ("{distributed}", DISTRIBUTED),
+];
+const BY_KEY: &[(&str, &str)] = &[
+    (
+        "{cursor_to_lock}",
+        "JOIN {schema}.cursors c ON c.bucket = $1 AND c.lane_id = u.lane_id AND c.group_name = u.group_name",
+    ),
+    ("{cursor_place}", ""),
+    ("{locked_cursor}", "c.bucket = $1 AND c.lane_id = s.lane_id AND c.group_name = s.group_name"),
+    ("{lane_to_lock}", "JOIN {schema}.lanes l ON l.bucket = $1 AND l.lane_id = u.lane_id"),
+    ("{lane_place}", ""),
+    ("{locked_lane}", "l.bucket = $1 AND l.lane_id = s.lane_id"),
+    ("{lane_moved}", "JOIN {schema}.lanes l ON l.lane_id = u.lane_id"),
+    ("{distributed}", "false"),
+    ("{by_key}", ""),
+];
+
 fn fill(sql: &str, extras: Extras) -> String {
     let (settled, unsettled) = match extras.row_ages {
         true => (
@@ -56,7 +86,10 @@ fn fill(sql: &str, extras: Extras) -> String {
         false => ("NULL::bigint", String::new()),
     };
     let sql = sql.replace("{settled}", settled).replace("{unsettled}", &unsettled);
-    let whole = PARTS.iter().fold(sql, |sql, (place, part)| sql.replace(place, &bare(part)));
+    // A statement may insist on the portable way.
+    let found = if extras.row_places && !sql.contains("{by_key}") { BY_PLACE } else { BY_KEY };
+    let parts = PARTS.iter().chain(found);
+    let whole = parts.fold(sql, |sql, (place, part)| sql.replace(place, &bare(part)));
     whole
         .replace("{lane}", LANE)
         .replace("{cursor}", CURSOR)
@@ -91,6 +124,7 @@ statements! {
     lanes_lock(INT4, UUID_ARRAY);
     lanes_by_id(INT4, UUID_ARRAY);
     append_lanes(INT4, INT8, UUID_ARRAY, INT8_ARRAY, INT4_ARRAY, INT4_ARRAY, INT8_ARRAY, UUID_ARRAY, INT8);
+    append_lanes_free(INT4, INT8, UUID_ARRAY, INT8_ARRAY, INT4_ARRAY, INT4_ARRAY, INT8_ARRAY, UUID_ARRAY, INT8);
     append_lanes_checked(INT4, INT8, UUID_ARRAY, INT8_ARRAY, INT4_ARRAY, INT4_ARRAY, INT8_ARRAY, UUID_ARRAY,
         INT8_ARRAY, INT4_ARRAY, INT4_ARRAY, INT8);
     append_segments(INT4, INT8, UUID_ARRAY, INT4_ARRAY, INT8_ARRAY, BYTEA_ARRAY, INT8_ARRAY, INT4_ARRAY, INT4_ARRAY);
@@ -110,7 +144,8 @@ statements! {
     probe_all(INT4, UUID, TEXT, UUID, INT8);
     probe_since(INT4, UUID, TEXT, UUID, INT8, INT8, UUID_ARRAY);
     load_lane(INT4, UUID_ARRAY, TEXT_ARRAY);
-    load_lease(INT4, UUID_ARRAY);
+    load_lease(INT4, UUID_ARRAY, INT8_ARRAY);
+    load_lease_near(INT4, UUID_ARRAY, UUID_ARRAY, UUID_ARRAY);
     load_cursors(INT4, UUID_ARRAY);
     position(INT4, UUID_ARRAY, INT8_ARRAY);
     trim_lanes(INT4, UUID_ARRAY, INT8_ARRAY, INT8);
@@ -213,6 +248,11 @@ mod tests {
     use super::*;
     use crate::fixture::{Fixture, fixture};
 
+    const SWAP_TYPES: &str = "int, bigint, uuid[], text[], bigint[], bigint[], bigint[], uuid[], bigint[], bigint[], \
+                              bigint[], bigint[], bigint[], bigint[], bigint[], bigint";
+    const SWAP_VALUES: &str =
+        "0, 1, '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', 1";
+
     /// The plan of a statement that was prepared and used on empty tables, once they have grown and before the server
     /// knows it.
     async fn kept_plan(sql: &str, types: &str, values: &str) -> String {
@@ -240,7 +280,7 @@ mod tests {
         let plan = kept_plan(sql, types, "0, 1, '{}', '{}', 100, 'c', NULL").await;
         assert!(plan.contains("lanes_recent"), "{plan}");
         assert!(plan.contains("(bucket = $1) AND (written_s >="), "{plan}");
-        assert!(plan.contains("(bucket = $1) AND (lane_id >= u.lane_id)"), "{plan}");
+        assert!(plan.contains("(bucket = $1) AND (lane_id <= u.lane_id)"), "{plan}");
         assert!(!plan.contains("Seq Scan"), "{plan}");
     }
 
@@ -250,7 +290,7 @@ mod tests {
         let types = "int, uuid, text, uuid, bigint, bigint, uuid[]";
         let plan = kept_plan(sql, types, "0, md5('q')::uuid, 'g', NULL, 100, 1, '{}'").await;
         assert!(plan.contains("written_s >="), "{plan}");
-        assert!(plan.contains("(bucket = $1) AND (lane_id >= u.lane_id)"), "{plan}");
+        assert!(plan.contains("(bucket = $1) AND (lane_id <= u.lane_id)"), "{plan}");
         assert!(!plan.contains("Seq Scan"), "{plan}");
     }
 
@@ -258,7 +298,31 @@ mod tests {
     async fn a_kept_look_at_lanes_goes_by_key() {
         let sql = include_str!("../sql/queries/load_lane.sql");
         let plan = kept_plan(sql, "int, uuid[], text[]", "0, '{}', '{}'").await;
-        assert!(plan.contains("(bucket = $1) AND (lane_id >= u.lane_id)"), "{plan}");
+        assert!(plan.contains("(bucket = $1) AND (lane_id <= u.lane_id)"), "{plan}");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn kept_changes_go_to_the_newest_version_and_then_to_its_place() {
+        let sql = include_str!("../sql/queries/append_lanes.sql");
+        let types = "int, bigint, uuid[], bigint[], int[], int[], bigint[], uuid[], bigint";
+        let plan = kept_plan(sql, types, "0, 1, '{}', '{}', '{}', '{}', '{}', '{}', 1").await;
+        let found = ["Index Scan Backward using lanes_pkey", "(ctid = f.place)", "(ctid = s.place)"];
+        assert!(found.iter().all(|part| plan.contains(part)), "{plan}");
+        let sql = include_str!("../sql/queries/swap_update.sql");
+        let plan = kept_plan(sql, SWAP_TYPES, SWAP_VALUES).await;
+        let found = ["Index Scan Backward using cursors_pkey", "(ctid = f.place)", "(ctid = s.place)"];
+        assert!(found.iter().all(|part| plan.contains(part)), "{plan}");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_kept_look_for_a_lease_goes_where_its_id_says() {
+        let sql = include_str!("../sql/queries/load_lease_near.sql");
+        let plan = kept_plan(sql, "int, uuid[], uuid[], uuid[]", "0, '{}', '{}', '{}'").await;
+        assert!(plan.contains("(bucket = $1) AND (lane_id >= u.first) AND (lane_id <= u.last)"), "{plan}");
+        let sql = include_str!("../sql/queries/load_lease.sql");
+        let plan = kept_plan(sql, "int, uuid[], bigint[]", "0, '{}', '{}'").await;
+        assert!(plan.contains("cursors_changed") && plan.contains("(changed_s >= u.since)"), "{plan}");
+        assert!(!plan.contains("Seq Scan"), "{plan}");
     }
 
     #[tokio::test(flavor = "multi_thread")]
@@ -270,7 +334,7 @@ mod tests {
         {
             assert!(plan.contains(index), "{index}: {plan}");
         }
-        assert!(plan.contains("(bucket = $1) AND (lane_id >= u.lane_id)"), "{plan}");
+        assert!(plan.contains("(bucket = $1) AND (lane_id <= u.lane_id)"), "{plan}");
         assert!(plan.contains("(bucket = $1) AND (lane_id = u.lane_id)"), "{plan}");
         assert!(!plan.contains("Seq Scan"), "{plan}");
     }

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use crate::kept::Counting;
 use crate::migrations::migrations;
-use crate::options::{OpenError, PostgresOptions};
+use crate::options::{Extras, OpenError, PostgresOptions};
 use crate::row::{get, unexpected};
 use crate::sql::Sql;
 use crate::survey::notify_channel;
@@ -56,7 +56,7 @@ impl PostgresStore {
         }
         let config = bugle_pg::Config::parse(&options.dsn)?;
         let schema = Schema::new(&options.schema)?;
-        let sql = Arc::new(Sql::new(&schema, options.extras));
+        let mut sql = Arc::new(Sql::new(&schema, options.extras));
         let mut pool_options = options.pool;
         pool_options.settings.extend_from_slice(PLANNING);
         let migrations = migrations();
@@ -64,9 +64,12 @@ impl PostgresStore {
         let pool = Pool::new(config, pool_options);
         migrate(&pool, &schema, &migrations).await?;
         let mut conn = pool.get().await?;
-        let (buckets, encoding) = meta(&mut conn, &sql, options.buckets).await?;
+        let Meta { buckets, encoding, distributed } = meta(&mut conn, &sql, options.buckets).await?;
         if encoding != "UTF8" {
             return Err(OpenError::Encoding(encoding));
+        }
+        if distributed {
+            sql = Arc::new(Sql::new(&schema, Extras { row_places: false, ..options.extras }));
         }
         if buckets != options.buckets {
             tracing::warn!(
@@ -173,15 +176,23 @@ fn second(pool: &Pool) -> i64 {
     pool.clock().now().latest / 1_000_000
 }
 
-async fn meta(conn: &mut Conn, sql: &Sql, buckets: u32) -> Result<(u32, String), PgError> {
+/// What an installation is.
+struct Meta {
+    buckets: u32,
+    encoding: String,
+    /// Tables lie on several servers.
+    distributed: bool,
+}
+
+async fn meta(conn: &mut Conn, sql: &Sql, buckets: u32) -> Result<Meta, PgError> {
     let mut rows = conn.query(&sql.meta_get, &[]).await?;
     if rows.is_empty() {
         conn.query(&sql.meta_insert, &[&(buckets as i32)]).await?;
         rows = conn.query(&sql.meta_get, &[]).await?;
     }
     let row = rows.first().ok_or_else(|| unexpected("the meta table is empty"))?;
-    let stored = u32::try_from(get::<i32>(row, 0)?).map_err(|_| unexpected("negative number of buckets"))?;
-    Ok((stored, get(row, 1)?))
+    let buckets = u32::try_from(get::<i32>(row, 0)?).map_err(|_| unexpected("negative number of buckets"))?;
+    Ok(Meta { buckets, encoding: get(row, 1)?, distributed: get(row, 2)? })
 }
 
 /// A random mark for the rows that one call changes.

@@ -15,6 +15,7 @@ mod change;
 mod cursor;
 mod examination;
 mod lane;
+mod lease_id;
 mod memory;
 mod message;
 mod name;
@@ -54,6 +55,7 @@ pub use examination::{Examination, Finding, Severity, cursor_fault, first_gap};
 pub use lane::{
     Aged, AgedLane, Find, Found, Lane, LaneCursor, Load, Position, Probe, Probed, Read, Segments, Trim,
 };
+pub use lease_id::{Whereabouts, lease_id, whereabouts};
 pub use memory::MemoryStore;
 pub use message::{Malformed, Message};
 pub use name::{DEFAULT_PARTITION, Group, LaneId, LeaseId, NAME_MAX, QUEUE_MODE, QueueId};

@@ -1,5 +1,6 @@
 //! `bugle rekey`: everything that is stored under other encryption keys is encrypted anew with the first, so that the others can be
-//! thrown away.
+//! thrown away. Beside servers, on PostgreSQL, it looks a second time: what came under another key meanwhile tells of a server that still
+//! encrypts with it.
 
 use anyhow::{Context, Result, bail, ensure};
 use bugle_broker::Rekey;
@@ -35,7 +36,30 @@ async fn rekey(settings: Settings, dry_run: bool) -> Result<()> {
     let Some(first) = keys.first() else {
         bail!("there is no encryption-key: give the new key and all old ones")
     };
-    let rekey = Rekey::new(keys);
+    let first = first.id.clone();
+    let Recoded { seen, changed } = pass(&settings, dry_run).await?;
+    let what = if dry_run { "are to be" } else { "were" };
+    serve::say(&format!(
+        "{changed} of {seen} segments and dead letters {what} written anew for key {first:?}\n"
+    ));
+    if dry_run && changed > 0 {
+        return Ok(());
+    }
+    if changed > 0 && matches!(settings.store, StoreSettings::Postgres(_)) {
+        let late = pass(&settings, false).await?.changed;
+        ensure!(
+            late == 0,
+            "{late} more came under another key meanwhile, and were written anew as well: a server still encrypts with another key. \
+             Give all servers {first:?} as their first key, restart them, and run this again"
+        );
+    }
+    serve::say("everything is under this key: the others are not needed by what is stored\n");
+    Ok(())
+}
+
+/// Go over everything once.
+async fn pass(settings: &Settings, dry_run: bool) -> Result<Recoded> {
+    let rekey = Rekey::new(&settings.broker.encryption_keys);
     let messages = |lane: LaneId, stored: &Bytes| rekey.messages(lane, stored);
     let mut told = 0;
     let mut progress = |so_far: Recoded| {
@@ -49,7 +73,7 @@ async fn rekey(settings: Settings, dry_run: bool) -> Result<()> {
     };
     let store = match &settings.store {
         StoreSettings::Embedded { dir } => {
-            drained(&settings).await?;
+            drained(settings).await?;
             engine::recode_embedded(dir, &messages, !dry_run, &mut progress).await
         }
         StoreSettings::Postgres(postgres) => {
@@ -57,18 +81,8 @@ async fn rekey(settings: Settings, dry_run: bool) -> Result<()> {
         }
     };
     let total = store.with_context(|| format!("store {:?}", settings.store))?;
-    let (encrypted, old) = (rekey.encrypted(), rekey.old());
-    let Recoded { seen, changed } = total;
-    let what = if dry_run { "are to be" } else { "were" };
-    serve::say(&format!(
-        "{changed} of {seen} segments and dead letters {what} written anew for key {:?}\n",
-        first.id
-    ));
-    tracing::debug!(encrypted, old, "payloads looked at");
-    if changed == 0 {
-        serve::say("everything is under this key: the others are not needed by what is stored\n");
-    }
-    Ok(())
+    tracing::debug!(encrypted = rekey.encrypted(), old = rekey.old(), "payloads looked at");
+    Ok(total)
 }
 
 /// The spool has payloads under the key of its time, and is read by a server only.

@@ -12,7 +12,9 @@ use async_trait::async_trait;
 use bugle_history::Terms;
 
 use crate::database::is_root;
+use crate::http;
 use crate::scenario::{Engine, Outcome, Scenario};
+use crate::servers::Server;
 use crate::stage::{Stage, embedded};
 
 /// See the module.
@@ -42,9 +44,11 @@ impl Scenario for Full {
         manner.before = disk.inside();
         let mut server = stage.server("server", manner).await?;
         let mut trial = stage.begin(&stage.load([server.url()]))?;
+        let mut restarted = 0;
         while trial.goes_on() {
             let more = stage.rng.usize(200..800);
             trial.traffic(more).await?;
+            restarted += u64::from(revive(&mut server).await?);
             disk.fill()?;
             trial.injected += 1;
             trial.traffic(100).await?;
@@ -55,10 +59,25 @@ impl Scenario for Full {
             } else {
                 disk.empty()?;
             }
+            // What was under way meets the space that there is again.
+            trial.traffic(50).await?;
+            restarted += u64::from(revive(&mut server).await?);
             trial.healed();
         }
+        trial.figures.push(format!("{restarted} restarts of a store that had stopped"));
         trial.judge(stage, &Terms::default()).await
     }
+}
+
+/// A store that met the full disk in its upkeep has stopped for good: whoever watches `/health/ready` starts it again. Whether that
+/// was necessary.
+async fn revive(server: &mut Server) -> Result<bool> {
+    let stopped = http::get(server.address(), "/health/ready").await.is_err();
+    if stopped {
+        server.end_somehow().await?;
+        server.begin().await?;
+    }
+    Ok(stopped)
 }
 
 /// A file system that only a process of ours can see.

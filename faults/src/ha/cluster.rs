@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 
-use super::http;
 use super::node::Node;
 use super::store::{Etcd, unprivileged};
 use crate::database::is_root;
+use crate::http;
 
 const NODES: usize = 3;
 /// A cluster that is not whole by then will never be; the machine may be busy.

@@ -9,7 +9,7 @@ use bugle_history::Load;
 
 use super::balancer::Balancer;
 use super::cluster::Cluster;
-use super::http;
+use crate::http;
 use crate::scenario::{Engine, Outcome, Scenario};
 use crate::servers::Server;
 use crate::stage::Stage;

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use super::http;
 use crate::database::is_root;
+use crate::http;
 
 const START_LIMIT: Duration = Duration::from_secs(60);
 

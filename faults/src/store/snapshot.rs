@@ -2,7 +2,9 @@
 //! traffic runs: nothing that is updated or deleted meanwhile can be cleaned away.
 //!
 //! The same load runs before, while and after it is held. Reported are the 99th percentile of pushes, deliveries and
-//! acknowledgements in each of these times, and the size of all tables with their indexes at the end of each.
+//! acknowledgements in each of these times, the size of all tables with their indexes at the end of each and what they grew by with
+//! every request, and for the two tables whose rows change: how many changes stayed in their page, without an entry more in any index,
+//! and how many pages were visited for a change.
 
 use std::time::Duration;
 
@@ -69,15 +71,17 @@ struct Phase {
     name: &'static str,
     from: Duration,
     to: Duration,
-    /// Bytes of all tables at its end.
-    size: i64,
+    requests: usize,
+    before: Tables,
+    after: Tables,
 }
 
 impl Phase {
     async fn measure(name: &'static str, time: Duration, trial: &Trial, sampler: &Client) -> Result<Self> {
-        let from = trial.elapsed();
+        let (from, first, before) = (trial.elapsed(), trial.requests(), Tables::read(sampler).await?);
         tokio::time::sleep(time).await;
-        Ok(Self { name, from, to: trial.elapsed(), size: size(sampler).await? })
+        let after = Tables::read(sampler).await?;
+        Ok(Self { name, from, to: trial.elapsed(), requests: trial.requests() - first, before, after })
     }
 
     /// In words. Of a long time the last half counts: that is where growth would show.
@@ -85,21 +89,65 @@ impl Phase {
         let middle = self.from + (self.to - self.from) / 2;
         let p99 = |fits| percentile(history, fits, middle, self.to).as_secs_f64() * 1e3;
         let [push, ack, delivery] = KINDS.map(p99);
-        let (seconds, size) = ((self.to - self.from).as_secs(), self.size as f64 / 1048576.0);
-        let name = self.name;
+        let (name, seconds) = (self.name, (self.to - self.from).as_secs());
+        let size = self.after.bytes as f64 / 1048576.0;
+        let grown = (self.after.bytes - self.before.bytes) / self.requests.max(1) as i64;
+        let changes: Vec<String> =
+            self.after.changed.iter().zip(&self.before.changed).map(Changes::told).collect();
         format!(
-            "{name} ({seconds} s): p99 push {push:.0} ms, ack {ack:.0} ms, delivery {delivery:.0} ms, tables {size:.1} MiB at its end"
+            "{name} ({seconds} s, {} requests): p99 push {push:.1} ms, ack {ack:.1} ms, delivery {delivery:.1} ms, tables {size:.1} MiB at its end, {grown} bytes more with each request; {}",
+            self.requests,
+            changes.join(", ")
+        )
+    }
+}
+
+/// All tables at one moment.
+struct Tables {
+    /// With their indexes.
+    bytes: i64,
+    changed: Vec<Changes>,
+}
+
+/// Changes of one table's rows so far.
+struct Changes {
+    table: String,
+    rows: i64,
+    in_page: i64,
+    pages: i64,
+}
+
+impl Tables {
+    async fn read(client: &Client) -> Result<Self> {
+        let sql = format!("SELECT sum(pg_total_relation_size(relid))::bigint {OURS}");
+        let bytes = client.query_one(&sql, &[]).await.context("sizes of tables")?.get(0);
+        let sql = "SELECT t.relname::text, t.n_tup_upd, t.n_tup_hot_upd, i.heap_blks_hit + i.heap_blks_read + i.idx_blks_hit + i.idx_blks_read
+                   FROM pg_stat_user_tables t JOIN pg_statio_user_tables i USING (relid)
+                   WHERE t.relname IN ('cursors', 'lanes') ORDER BY 1";
+        let rows = client.query(sql, &[]).await.context("changes of tables")?;
+        let changes = |row: &tokio_postgres::Row| Changes {
+            table: row.get(0),
+            rows: row.get(1),
+            in_page: row.get(2),
+            pages: row.get(3),
+        };
+        Ok(Self { bytes, changed: rows.iter().map(changes).collect() })
+    }
+}
+
+impl Changes {
+    fn told((now, then): (&Self, &Self)) -> String {
+        let rows = now.rows - then.rows;
+        let share = |of: i64| of as f64 / rows.max(1) as f64;
+        let (in_page, pages) = (share(now.in_page - then.in_page) * 100.0, share(now.pages - then.pages));
+        format!(
+            "{} changed {rows} times, {in_page:.0} % in their page, {pages:.0} pages visited for each",
+            now.table
         )
     }
 }
 
 const OURS: &str = "FROM pg_stat_user_tables WHERE schemaname NOT LIKE 'pg_%'";
-
-/// Bytes of all tables with their indexes.
-async fn size(client: &Client) -> Result<i64> {
-    let sql = format!("SELECT sum(pg_total_relation_size(relid))::bigint {OURS}");
-    Ok(client.query_one(&sql, &[]).await.context("sizes of tables")?.get(0))
-}
 
 /// The three largest tables, in words.
 async fn largest(client: &Client) -> Result<String> {

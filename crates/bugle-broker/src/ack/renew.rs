@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bugle_store::{Load, Timestamp};
+use bugle_store::{LaneCursor, LeaseId, Load, Timestamp};
 
 use crate::api::{LeaseToken, Refused, Renewed};
 use crate::inner::Inner;
@@ -18,7 +18,7 @@ impl Inner {
         let LeaseToken::Id(id) = token else { return gone("Lease not found") };
         for _ in 0..MAX_TRIES {
             let timeline = self.timeline();
-            let held = self.watch(self.engine.load(vec![Load::Lease(id)]).await)?.pop().unwrap_or_default();
+            let held = self.held_by(id).await?;
             if held.is_empty() {
                 return gone("Lease not found");
             }
@@ -50,5 +50,17 @@ impl Inner {
             }
         }
         Err(self.busy("the lease is changed by too many"))
+    }
+
+    /// Everything that a lease holds, as the store has it.
+    async fn held_by(&self, id: LeaseId) -> Result<Vec<LaneCursor>, Refused> {
+        let loads = match self.held.places(id) {
+            Some(places) => places.into_iter().map(|(lane, group)| Load::Lane(lane, group)).collect(),
+            None => vec![Load::Lease(id)],
+        };
+        let found = self.watch(self.engine.load(loads).await)?;
+        let is_held =
+            |row: &LaneCursor| row.cursor.as_ref().and_then(|c| c.lease).is_some_and(|l| l.id == id);
+        Ok(found.into_iter().flatten().filter(is_held).collect())
     }
 }

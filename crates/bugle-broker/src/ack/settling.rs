@@ -171,7 +171,7 @@ impl Inner {
         if next.committed > cursor.committed && head > next.committed && Bug::SkippedLateCommit.strikes() {
             next.committed = head;
         }
-        let dead = dead_letters(
+        let dead = self.buried(
             settling.queue.as_deref(),
             &settling.lane,
             &settling.channel.group,
@@ -308,32 +308,35 @@ pub(crate) fn verdict_to_acked(verdict: &Verdict) -> Acked {
     }
 }
 
-/// Dead letters with their copies of the messages.
-pub(crate) fn dead_letters(
-    queue: Option<&Queue>,
-    lane: &LaneState,
-    group: &Group,
-    dead: Vec<Dead>,
-    located: &Located,
-    now: Timestamp,
-) -> Vec<DeadLetter> {
-    dead.into_iter()
-        .filter_map(|dead| {
-            let (message, created_at): &(Message, Timestamp) = located.message(dead.offset)?;
-            Some(DeadLetter {
-                id: Uuid::now_v7(),
-                queue: queue.map_or(lane.queue, |q| q.id),
-                lane: lane.id,
-                partition: lane.name.clone(),
-                group: group.clone(),
-                offset: dead.offset,
-                message: message.to_bytes(),
-                transaction_id: message.transaction().to_owned(),
-                error: dead.error,
-                attempts: dead.attempts,
-                created_at: *created_at,
-                failed_at: now,
+impl Inner {
+    /// Dead letters with their copies of the messages.
+    fn buried(
+        &self,
+        queue: Option<&Queue>,
+        lane: &LaneState,
+        group: &Group,
+        dead: Vec<Dead>,
+        located: &Located,
+        now: Timestamp,
+    ) -> Vec<DeadLetter> {
+        dead.into_iter()
+            .filter_map(|dead| {
+                let (message, created_at): &(Message, Timestamp) = located.message(dead.offset)?;
+                Some(DeadLetter {
+                    id: Uuid::now_v7(),
+                    queue: queue.map_or(lane.queue, |q| q.id),
+                    lane: lane.id,
+                    partition: lane.name.clone(),
+                    group: group.clone(),
+                    offset: dead.offset,
+                    message: self.keyring.copy(message, lane.id.0.as_bytes()),
+                    transaction_id: message.transaction().to_owned(),
+                    error: dead.error,
+                    attempts: dead.attempts,
+                    created_at: *created_at,
+                    failed_at: now,
+                })
             })
-        })
-        .collect()
+            .collect()
+    }
 }

@@ -6,13 +6,13 @@ use std::time::Instant;
 
 use uuid::Uuid;
 
-use bugle_store::{Cursor, DeadLetter, Span, Swap, SwapError, Swapped, Timestamp};
+use bugle_store::{Cursor, DeadLetter, LaneId, Span, Swap, SwapError, Swapped, Timestamp, lease_id};
 
 use crate::api::Refused;
 use crate::inner::Inner;
 use crate::meters::WakeSource;
 use crate::semantics::lease;
-use crate::waiting::Place;
+use crate::waiting::{Channel, Place};
 
 use super::deliver::Cut;
 use super::plan::Plan;
@@ -32,13 +32,12 @@ impl Inner {
         if plans.is_empty() {
             return Ok(());
         }
-        let mut leases: HashMap<usize, (Uuid, Timestamp)> = HashMap::new();
-        let mut swaps = Vec::with_capacity(plans.len());
-        for plan in &plans {
-            let (id, until) =
-                *leases.entry(plan.job).or_insert_with(|| self.lease_for(&open[plan.job], plan));
-            swaps.push(self.swap_for(&open[plan.job], plan, id, until));
-        }
+        let leases = self.leases_for(open, &plans);
+        let swap = |plan: &Plan| {
+            let (id, until) = leases[&plan.job];
+            self.swap_for(&open[plan.job], plan, id, until)
+        };
+        let swaps: Vec<Swap> = plans.iter().map(swap).collect();
         let meters = &self.meters;
         meters.claim_calls.one();
         meters.claim_jobs.add(leases.len() as u64);
@@ -61,6 +60,7 @@ impl Inner {
             }
         };
         let cuts = self.take_outcomes(open, plans, nexts, outcomes, &leases);
+        open.iter().for_each(|job| self.remember_lease(job));
         self.cut(cuts, timeline).await;
         for job in open.iter_mut() {
             job.answer.phases.lease += lease;
@@ -109,13 +109,36 @@ impl Inner {
         cuts
     }
 
-    pub(super) fn lease_for(&self, open: &Open, plan: &Plan) -> (Uuid, Timestamp) {
+    /// Where a store does not find several lanes by their lease at once.
+    fn remember_lease(&self, open: &Open) {
+        if let Some(lease) =
+            open.answer.lease_id.filter(|_| open.claimed.len() > 1 && !self.engine.exclusive())
+        {
+            let place = |(channel, lane): &(Arc<Channel>, LaneId)| (*lane, channel.group.clone());
+            self.held.insert(lease, open.claimed.iter().map(place).collect());
+        }
+    }
+
+    /// A lease for each job, over all lanes that are planned for it.
+    fn leases_for(&self, open: &[Open], plans: &[Plan]) -> HashMap<usize, (Uuid, Timestamp)> {
+        let mut leases: HashMap<usize, (Uuid, Timestamp)> = HashMap::with_capacity(plans.len());
+        let mut lanes = vec![0_usize; open.len()];
+        plans.iter().for_each(|plan| lanes[plan.job] += 1);
+        for plan in plans {
+            let alone = lanes[plan.job] == 1;
+            leases.entry(plan.job).or_insert_with(|| self.lease_for(&open[plan.job], plan, alone));
+        }
+        leases
+    }
+
+    fn lease_for(&self, open: &Open, plan: &Plan, alone: bool) -> (Uuid, Timestamp) {
         let asked = open.job.request.lease_seconds.filter(|s| *s > 0);
         let seconds = asked.unwrap_or(match plan.queue.options.lease_time {
             0 => 60,
             seconds => seconds,
         });
-        (Uuid::now_v7(), self.engine.now().latest.plus(std::time::Duration::from_secs(seconds)))
+        let now = self.engine.now().latest;
+        (lease_id(now, alone.then_some(plan.lane.id)), now.plus(std::time::Duration::from_secs(seconds)))
     }
 
     pub(super) fn swap_for(&self, open: &Open, plan: &Plan, lease: Uuid, until: Timestamp) -> Swap {
@@ -155,7 +178,7 @@ impl Inner {
                 group: plan.channel.group.clone(),
                 offset: popped.offset,
                 transaction_id: popped.message.transaction().to_owned(),
-                message: popped.message.to_bytes(),
+                message: self.keyring.copy(&popped.message, plan.lane.id.0.as_bytes()),
                 error: "expired: older than the queue's ttl".into(),
                 attempts: plan.cursor.as_ref().map_or(0, |c| c.attempts),
                 created_at: popped.created_at,

@@ -8,4 +8,4 @@ SET head = s.head + s.count,
     writer = $2,
     touched_s = s.touched
 FROM s
-WHERE l.bucket = $1 AND l.lane_id = s.lane_id
+WHERE {locked_lane}

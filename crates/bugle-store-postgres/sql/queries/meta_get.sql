@@ -1,2 +1,2 @@
--- The number of buckets, and what the database keeps text in.
-SELECT m.buckets, current_setting('server_encoding') FROM {schema}.meta m WHERE m.id = 1
+-- The number of buckets, what the database keeps text in, and whether tables are distributed.
+SELECT m.buckets, current_setting('server_encoding'), {distributed} FROM {schema}.meta m WHERE m.id = 1

@@ -1,13 +1,13 @@
--- Compare-and-set of cursors on their epoch, locked in ascending order.
+-- Compare-and-set of cursors on their epoch, locked in ascending order. A row that was changed since the statement began has
+-- another epoch: what is locked is what it sees.
 WITH s AS MATERIALIZED (
-    SELECT u.*
-    FROM {schema}.cursors c
-    JOIN unnest($3::uuid[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::uuid[], $9::bigint[], $10::bigint[],
+    SELECT u.*{cursor_place}
+    FROM unnest($3::uuid[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::uuid[], $9::bigint[], $10::bigint[],
             $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[])
          AS u (lane_id, group_name, expect, epoch, committed, lease_id, lease_until, lease_end,
             attempts, deliveries, not_before, served_at, consumed)
-      ON c.lane_id = u.lane_id AND c.group_name = u.group_name AND c.epoch = u.expect
-    WHERE c.bucket = $1
+    {cursor_to_lock}
+    WHERE c.epoch = u.expect
     ORDER BY c.lane_id, c.group_name
     FOR NO KEY UPDATE OF c
 )
@@ -25,5 +25,5 @@ SET epoch = s.epoch,
     writer = $2,
     changed_s = $16
 FROM s
-WHERE c.bucket = $1 AND c.lane_id = s.lane_id AND c.group_name = s.group_name
+WHERE {locked_cursor}
 RETURNING c.lane_id, c.group_name

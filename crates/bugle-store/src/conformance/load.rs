@@ -5,7 +5,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::fixture::{Fixture, at, cursor, swap, up};
-use crate::{Cursor, Engine, LaneCursor, LaneId, Lease, Load};
+use crate::{Cursor, Engine, LaneCursor, LaneId, Lease, Load, lease_id};
 
 fn keys(mut found: Vec<LaneCursor>) -> Vec<(LaneId, String)> {
     found.sort_by(|a, b| (a.lane.id, &a.group).cmp(&(b.lane.id, &b.group)));
@@ -66,6 +66,31 @@ pub async fn everything_a_lease_holds(engine: Arc<dyn Engine>) {
     assert_eq!(keys(f.load_one(Load::Lease(ours)).await), [(lanes[2], "h".to_owned())]);
     let expected = [lanes[1], lanes[2]].map(|lane| (lane, "g".to_owned()));
     assert_eq!(keys(f.load_one(Load::Lease(theirs)).await), expected);
+}
+
+/// Leases are found by ids that say where they are, before and after a change of what they hold.
+pub async fn leases_are_found_where_their_ids_say(engine: Arc<dyn Engine>) {
+    let f = Fixture::new(engine).await;
+    let lanes = f.sorted_lanes(4).await;
+    let now = f.now().latest;
+    let (one, several) = (lease_id(now, Some(lanes[0])), lease_id(now, None));
+    let held = |id, expect| Cursor {
+        lease: Some(Lease { id, until: at(1_000_000_000), end: 3 }),
+        ..cursor(expect, 1)
+    };
+    f.swap_one(swap(lanes[0], "g", 0, held(one, 0))).await.expect("the first cursor");
+    for lane in &lanes[1..] {
+        f.swap_one(swap(*lane, "g", 0, held(several, 0))).await.expect("the first cursor");
+    }
+    let row = |lane: LaneId| (lane, "g".to_owned());
+    assert_eq!(keys(f.load_one(Load::Lease(one)).await), [row(lanes[0])]);
+    assert_eq!(keys(f.load_one(Load::Lease(several)).await), [row(lanes[1]), row(lanes[2]), row(lanes[3])]);
+    let longer = Cursor { attempts: 1, ..held(several, 1) };
+    f.swap_one(swap(lanes[1], "g", 1, longer)).await.expect("the epoch is right");
+    f.swap_one(swap(lanes[2], "g", 1, cursor(1, 2))).await.expect("the epoch is right");
+    f.swap_one(swap(lanes[0], "g", 1, cursor(1, 2))).await.expect("the epoch is right");
+    assert_eq!(keys(f.load_one(Load::Lease(several)).await), [row(lanes[1]), row(lanes[3])]);
+    assert_eq!(f.load_one(Load::Lease(one)).await, []);
 }
 
 /// Every group's cursor on a lane.

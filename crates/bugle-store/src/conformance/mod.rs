@@ -163,6 +163,7 @@ suite! { $
     load:
         a_lane_with_a_cursor
         everything_a_lease_holds
+        leases_are_found_where_their_ids_say
         all_cursors_of_a_lane
         batches_answer_in_order;
     position:

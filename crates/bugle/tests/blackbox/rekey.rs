@@ -90,6 +90,7 @@ on_every_engine! {
         };
         let (done, told) = run(&on, &both, &[]);
         assert!(done && told.contains(" were written anew for key \"new\""), "{told}");
+        assert!(!told.starts_with("0 of ") && told.contains("everything is under this key"), "{told}");
         let (done, told) = run(&on, &both, &[]);
         assert!(done && told.contains("0 of ") && told.contains("everything is under this key"), "{told}");
         if let Some(server) = server {
@@ -98,6 +99,33 @@ on_every_engine! {
         }
         let server = start(&on, NEW).await;
         assert_whole(&server, "after").await;
+    }
+
+    async fn a_server_that_still_encrypts_with_the_old_key_is_told_of(on: On) {
+        if on.data_dir().is_some() {
+            return; // A data directory has one owner.
+        }
+        let both = format!("{NEW},{OLD}");
+        let server = start(&on, &format!("{OLD},{NEW}")).await;
+        fill(&server).await;
+        let running = tokio::task::spawn_blocking({
+            let mut command = rekey(&on, &both, &[]);
+            move || command.output().unwrap()
+        });
+        let mut n = 0;
+        while !running.is_finished() {
+            server.push_ids("q", &format!("late{}", n % 50), &[&format!("late{n}")]).await;
+            n += 1;
+        }
+        let output = running.await.unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && told.contains("a server still encrypts with another key"), "{told}");
+        assert!(server.terminate().await.success());
+        // With the new key in front everywhere one more run is enough.
+        let server = start(&on, &both).await;
+        let (done, told) = run(&on, &both, &[]);
+        assert!(done && told.contains("everything is under this key"), "{told}");
+        assert!(server.terminate().await.success());
     }
 
     async fn without_the_right_keys_it_refuses_and_changes_nothing(on: On) {

@@ -143,6 +143,28 @@ async fn a_lease_is_extended_on_the_other_server() {
 }
 
 #[tokio::test]
+async fn a_lease_over_several_partitions_is_extended_on_both_servers() {
+    let (_on, a, b) = two().await;
+    for partition in ["p1", "p2", "p3"] {
+        a.push_ids("q", partition, &["t"]).await;
+    }
+    let popped = a.pop_some("/queue/q?partitions=3&leaseSeconds=60").await;
+    assert_eq!(popped["messages"].as_array().unwrap().len(), 3, "{popped}");
+    let path = format!("/api/v1/lease/{}/extend", popped["leaseId"].as_str().unwrap());
+    for server in [&a, &b] {
+        let extended = server.post(&path, json!({"seconds": 600})).await.expect(200);
+        assert_eq!((&extended["success"], &extended["renewed"]), (&json!(true), &json!(3)), "{extended}");
+    }
+    // What is done with is not held any more, and the rest still is.
+    let one = json!({"transactionId": "t", "partitionId": popped["messages"][0]["partitionId"], "leaseId": popped["leaseId"]});
+    assert_eq!(b.post("/api/v1/ack", one).await.expect(200)[0]["success"], true);
+    for server in [&b, &a] {
+        let extended = server.post(&path, json!({"seconds": 600})).await.expect(200);
+        assert_eq!(extended["renewed"], 2, "{extended}");
+    }
+}
+
+#[tokio::test]
 async fn a_configuration_acts_on_the_other_server_within_two_seconds_of_traffic() {
     let (_on, a, b) = two().await;
     b.push_ids("q", "p", &["t"]).await;

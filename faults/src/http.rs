@@ -1,4 +1,4 @@
-//! As much HTTP as it takes to ask Patroni how its cluster is, and a server for a sign of life.
+//! As much HTTP as it takes to ask Patroni how its cluster is, and a server whether it is well.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use tokio::net::TcpStream;
 const LIMIT: Duration = Duration::from_secs(5);
 
 /// The body of a page.
-pub(super) async fn get(place: &str, path: &str) -> Result<String> {
+pub(crate) async fn get(place: &str, path: &str) -> Result<String> {
     ask(place, &format!("GET {path} HTTP/1.0\r\nHost: {place}\r\n\r\n")).await
 }
 
 /// Send JSON; the body of the answer.
-pub(super) async fn post(place: &str, path: &str, body: &str) -> Result<String> {
+pub(crate) async fn post(place: &str, path: &str, body: &str) -> Result<String> {
     let length = body.len();
     let head = format!("POST {path} HTTP/1.0\r\nHost: {place}\r\nContent-Type: application/json\r\n");
     ask(place, &format!("{head}Content-Length: {length}\r\nConnection: close\r\n\r\n{body}")).await
