@@ -243,12 +243,8 @@ fn pick(
     found: &mut HashMap<(LaneId, Offset), (Message, Timestamp)>,
 ) {
     for segment in segments {
-        if segment.base <= at
-            && at < segment.end()
-            && let Ok(mut messages) = segment.messages()
-        {
-            let message = messages.swap_remove((at - segment.base) as usize).detached();
-            found.insert((lane, at), (message, segment.created_at));
+        if let Ok([message]) = segment.between(at, at + 1).as_deref() {
+            found.insert((lane, at), (message.detached(), segment.created_at));
         }
     }
 }

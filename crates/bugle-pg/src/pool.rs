@@ -348,7 +348,8 @@ impl Shared {
 }
 
 /// How a statement runs that is a transaction by itself, see [`Conn::change`], whatever the database's own defaults are.
-const CHANGES: &str = "-c default_transaction_isolation=read\\ committed -c default_transaction_read_only=off";
+const CHANGES: &str =
+    "-c default_transaction_isolation=read\\ committed -c default_transaction_read_only=off";
 
 /// The address's own options for a session, and the pool's.
 fn session_options(given: &str, options: &PoolOptions) -> String {

@@ -1,4 +1,4 @@
-//! Appending: one transaction per bucket, in one round trip.
+//! Appending: one transaction per bucket, in one round trip; a single statement where that suffices.
 //!
 //! The heads are moved under the lanes' row locks, which are held until the commit: so offsets are gapless and in
 //! commit order, and whoever sees a head sees all segments below it.
@@ -91,6 +91,32 @@ impl<'a> Appends<'a> {
 
     pub(crate) fn lock<'s>(&'s self, sql: &'s Sql) -> Step<'s> {
         Step::new(&sql.lanes_lock, &[&self.bucket, &self.lanes])
+    }
+
+    /// Everything in one statement; its rows tell what was stored. None where it takes several.
+    fn whole<'s>(&'s self, sql: &'s Sql) -> Option<Step<'s>> {
+        if self.checked || self.free {
+            return None;
+        }
+        Some(Step::new(
+            &sql.append_whole,
+            &[
+                &self.bucket,
+                &self.writer,
+                &self.lanes,
+                &self.known,
+                &self.guards,
+                &self.counts,
+                &self.stamps,
+                &self.greatest,
+                &self.second,
+                &self.ids,
+                &self.bodies,
+                &self.prints,
+                &self.first,
+                &self.last,
+            ],
+        ))
     }
 
     /// The two statements; the first one's rows tell what was stored.
@@ -222,6 +248,12 @@ impl PostgresStore {
         locked: bool,
     ) -> Result<HashMap<Uuid, Appended>, PgError> {
         let columns = Appends::new(bucket, self.second(), items.iter().map(|(_, item)| *item));
+        if self.chains
+            && !locked
+            && let Some(whole) = columns.whole(&self.sql)
+        {
+            return appended(&self.pool.get_at(timeline).await?.change(whole).await?);
+        }
         let mut steps = Vec::with_capacity(3);
         if locked || columns.checked() {
             steps.push(columns.lock(&self.sql));

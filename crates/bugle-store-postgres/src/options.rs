@@ -16,16 +16,25 @@ pub struct Extras {
     /// `ctid`: a row that is to be changed is found once, newest version first, and then by its place. It counts where old versions
     /// cannot be removed because somebody holds a snapshot. Where tables are distributed it is not used in any case.
     pub row_places: bool,
+    /// Changes that feed each other in one statement, which then is a transaction by itself. Where tables are distributed it is not
+    /// used in any case.
+    pub chains: bool,
 }
 
 impl Extras {
     /// The portable subset only.
-    pub const NONE: Self = Self { skip_locked: false, listen: false, row_ages: false, row_places: false };
+    pub const NONE: Self =
+        Self { skip_locked: false, listen: false, row_ages: false, row_places: false, chains: false };
+
+    /// What of it works on tables that are distributed over several servers.
+    pub(crate) fn distributed(self) -> Self {
+        Self { row_ages: false, row_places: false, chains: false, ..self }
+    }
 }
 
 impl Default for Extras {
     fn default() -> Self {
-        Self { skip_locked: true, listen: true, row_ages: true, row_places: true }
+        Self { skip_locked: true, listen: true, row_ages: true, row_places: true, chains: true }
     }
 }
 

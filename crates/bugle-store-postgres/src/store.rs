@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use crate::kept::Counting;
 use crate::migrations::migrations;
-use crate::options::{Extras, OpenError, PostgresOptions};
+use crate::options::{OpenError, PostgresOptions};
 use crate::row::{get, unexpected};
 use crate::sql::Sql;
 use crate::survey::notify_channel;
@@ -41,6 +41,8 @@ pub struct PostgresStore {
     /// See [`PostgresStore::channel`].
     pub(crate) channel: String,
     buckets: u32,
+    /// See [`crate::Extras`].
+    pub(crate) chains: bool,
     asking: Arc<AtomicBool>,
     /// A search has started the making of fingerprint runs.
     pub(crate) indexing: Arc<AtomicBool>,
@@ -68,8 +70,9 @@ impl PostgresStore {
         if encoding != "UTF8" {
             return Err(OpenError::Encoding(encoding));
         }
-        if distributed {
-            sql = Arc::new(Sql::new(&schema, Extras { row_places: false, ..options.extras }));
+        let extras = if distributed { options.extras.distributed() } else { options.extras };
+        if extras != options.extras {
+            sql = Arc::new(Sql::new(&schema, extras));
         }
         if buckets != options.buckets {
             tracing::warn!(
@@ -90,7 +93,8 @@ impl PostgresStore {
         drop(conn);
         let channel = notify_channel(schema.name());
         let (asking, indexing, counting) = (Arc::default(), Arc::default(), tokio::sync::Mutex::default());
-        Ok(Arc::new(Self { pool, sql, channel, buckets, asking, indexing, counting }))
+        let chains = extras.chains;
+        Ok(Arc::new(Self { pool, sql, channel, buckets, chains, asking, indexing, counting }))
     }
 
     /// Its connections, for what travels beside the store's own calls.

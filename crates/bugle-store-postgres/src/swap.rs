@@ -328,7 +328,12 @@ impl PostgresStore {
             steps.push(step);
             steps.len() - 1
         });
-        let rows = self.pool.get_at(timeline).await?.transaction(&steps).await?;
+        let mut conn = self.pool.get_at(timeline).await?;
+        let rows = match steps.len() {
+            1 => vec![conn.change(steps.remove(0)).await?],
+            _ => conn.transaction(&steps).await?,
+        };
+        drop(conn);
         let mut segments = vec![Segments::new(); items.len()];
         if let Some(at) = reads {
             collect(&rows[at], &mut segments, |n| columns.spans.place[n])?;

@@ -3,7 +3,7 @@
 //! Layout (little-endian): id 16 · flags u8 · transaction id u16 + bytes · [trace id 16] · [producer u16 + bytes] ·
 //! payload u32 + bytes. The same record is kept inside segments and in dead letters.
 
-use bytes::{BufMut, Bytes};
+use bytes::{Buf, BufMut, Bytes};
 use uuid::Uuid;
 
 const TRACE: u8 = 1;
@@ -97,7 +97,7 @@ impl Message {
     /// Read one record from the front of `from` and advance past it. Shares `from`'s memory.
     pub fn decode(from: &mut Bytes) -> Result<Self, Malformed> {
         let id = take_uuid(from)?;
-        let flags = take(from, 1)?[0];
+        let [flags] = take_array(from)?;
         // What an unknown flag announces would be taken for something else.
         if flags & !(TRACE | PRODUCER | ENCRYPTED) != 0 {
             return Err(Malformed);
@@ -105,10 +105,28 @@ impl Message {
         let transaction_id = take_short(from)?;
         let trace_id = if flags & TRACE != 0 { Some(take_uuid(from)?) } else { None };
         let producer_sub = if flags & PRODUCER != 0 { Some(take_short(from)?) } else { None };
-        let len = u32::from_le_bytes(take(from, 4)?[..].try_into().map_err(|_| Malformed)?) as usize;
+        let len = u32::from_le_bytes(take_array(from)?) as usize;
         let payload = take(from, len)?;
         Ok(Self { id, transaction_id, trace_id, producer_sub, encrypted: flags & ENCRYPTED != 0, payload })
     }
+}
+
+/// Bytes of the record at the front of `from`, of which nothing else is looked at.
+pub(crate) fn record_len(from: &[u8]) -> Result<usize, Malformed> {
+    let short = |at: usize| -> Result<usize, Malformed> {
+        let len = from.get(at..).and_then(|rest| rest.first_chunk()).ok_or(Malformed)?;
+        Ok(at + 2 + usize::from(u16::from_le_bytes(*len)))
+    };
+    let flags = *from.get(16).ok_or(Malformed)?;
+    if flags & !(TRACE | PRODUCER | ENCRYPTED) != 0 {
+        return Err(Malformed);
+    }
+    let mut at = short(17)?;
+    at += if flags & TRACE != 0 { 16 } else { 0 };
+    at = if flags & PRODUCER != 0 { short(at)? } else { at };
+    let payload = from.get(at..).and_then(|rest| rest.first_chunk()).ok_or(Malformed)?;
+    let len = at + 4 + u32::from_le_bytes(*payload) as usize;
+    if len <= from.len() { Ok(len) } else { Err(Malformed) }
 }
 
 fn put_short(out: &mut Vec<u8>, bytes: &[u8]) {
@@ -121,12 +139,19 @@ fn take(from: &mut Bytes, len: usize) -> Result<Bytes, Malformed> {
     if from.len() < len { Err(Malformed) } else { Ok(from.split_to(len)) }
 }
 
+/// The next bytes by value: a piece that shares the memory costs two atomic counts.
+fn take_array<const N: usize>(from: &mut Bytes) -> Result<[u8; N], Malformed> {
+    let array = *from.first_chunk().ok_or(Malformed)?;
+    from.advance(N);
+    Ok(array)
+}
+
 fn take_uuid(from: &mut Bytes) -> Result<Uuid, Malformed> {
-    Uuid::from_slice(&take(from, 16)?).map_err(|_| Malformed)
+    Ok(Uuid::from_bytes(take_array(from)?))
 }
 
 fn take_short(from: &mut Bytes) -> Result<Bytes, Malformed> {
-    let len = u16::from_le_bytes(take(from, 2)?[..].try_into().map_err(|_| Malformed)?);
+    let len = u16::from_le_bytes(take_array(from)?);
     take(from, usize::from(len))
 }
 
@@ -151,6 +176,7 @@ mod tests {
             let message = sample(trace, producer);
             let mut bytes = message.to_bytes();
             assert_eq!(bytes.len(), message.encoded_len());
+            assert_eq!(record_len(&bytes), Ok(bytes.len()));
             assert_eq!(Message::decode(&mut bytes), Ok(message));
             assert!(bytes.is_empty());
         }
@@ -160,6 +186,7 @@ mod tests {
     fn a_flag_of_another_version_is_an_error() {
         let mut bytes = sample(true, true).to_bytes().to_vec();
         bytes[16] |= 8;
+        assert_eq!(record_len(&bytes), Err(Malformed));
         assert_eq!(Message::decode(&mut bytes.into()), Err(Malformed));
     }
 
@@ -167,6 +194,7 @@ mod tests {
     fn every_truncation_is_an_error() {
         let whole = sample(true, true).to_bytes();
         for len in 0..whole.len() {
+            assert_eq!(record_len(&whole[..len]), Err(Malformed), "at {len}");
             assert_eq!(Message::decode(&mut whole.slice(..len)), Err(Malformed), "at {len}");
         }
     }

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use uuid::Uuid;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::message::{MIN_ENCODED, Malformed, Message};
+use crate::message::{MIN_ENCODED, Malformed, Message, record_len};
 use crate::time::Timestamp;
 
 /// Position of a message in its lane: gapless, assigned in commit order.
@@ -89,16 +89,27 @@ impl Segment {
 
     /// Decode all messages; the result has exactly `count` entries and shares the body's memory.
     pub fn messages(&self) -> Result<Vec<Message>, Malformed> {
-        let mut body = self.body.clone();
+        self.between(self.base, self.end())
+    }
+
+    /// Decode the messages of `from..to` that are in it. Those before and behind are passed by without a look into them: who takes
+    /// few messages of a large segment pays for few.
+    pub fn between(&self, from: Offset, to: Offset) -> Result<Vec<Message>, Malformed> {
         // The count is kept beside the body and may be wrong where the body is right.
         if self.count as usize > self.body.len() / MIN_ENCODED {
             return Err(Malformed);
         }
-        let mut out = Vec::with_capacity(self.count as usize);
-        for _ in 0..self.count {
-            out.push(Message::decode(&mut body)?);
+        let (from, to) = (from.clamp(self.base, self.end()), to.clamp(self.base, self.end()));
+        let mut at = 0;
+        for _ in self.base..from {
+            at += record_len(&self.body[at..])?;
         }
-        if body.is_empty() { Ok(out) } else { Err(Malformed) }
+        let mut rest = self.body.slice(at..);
+        let mut out = Vec::with_capacity(to.saturating_sub(from) as usize);
+        for _ in from..to {
+            out.push(Message::decode(&mut rest)?);
+        }
+        if to < self.end() || rest.is_empty() { Ok(out) } else { Err(Malformed) }
     }
 }
 
@@ -113,6 +124,29 @@ mod tests {
         assert_eq!(of(2).messages().map(|messages| messages.len()), Ok(2));
         for count in [1, 3, u32::MAX] {
             assert_eq!(of(count).messages(), Err(Malformed), "{count}");
+        }
+    }
+
+    #[test]
+    fn any_part_can_be_taken() {
+        let message = |n: u8| Message {
+            id: Uuid::now_v7(),
+            transaction_id: vec![b'a'; usize::from(n)].into(),
+            trace_id: (n % 2 == 0).then(Uuid::new_v4),
+            producer_sub: (n % 3 == 0).then(|| Bytes::from_static(b"p")),
+            encrypted: false,
+            payload: vec![b'1'; usize::from(n)].into(),
+        };
+        let all: Vec<Message> = (1..=9).map(message).collect();
+        let NewSegment { id, body, .. } = NewSegment::build(1, &all);
+        let segment = Segment { base: 100, count: 9, created_at: Timestamp(1), id, body };
+        assert_eq!(segment.messages().as_ref(), Ok(&all));
+        for from in 98..111u64 {
+            for to in 98..111u64 {
+                let inside = |n: u64| (n.clamp(100, 109) - 100) as usize;
+                let expected = all.get(inside(from)..inside(to)).unwrap_or_default().to_vec();
+                assert_eq!(segment.between(from, to), Ok(expected), "{from}..{to}");
+            }
         }
     }
 

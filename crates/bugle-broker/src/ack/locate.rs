@@ -64,9 +64,9 @@ impl Inner {
         for ((i, from, to), segments) in ranges.into_iter().zip(read) {
             let ids: std::collections::HashSet<&str> = sought[i].ids.iter().map(String::as_str).collect();
             for segment in &segments {
-                for (n, message) in segment.messages().unwrap_or_default().into_iter().enumerate() {
-                    let at = segment.base + n as Offset;
-                    if from <= at && at < to && ids.contains(message.transaction()) {
+                let messages = segment.between(from, to).unwrap_or_default();
+                for (at, message) in (segment.base.max(from)..).zip(messages) {
+                    if ids.contains(message.transaction()) {
                         located[i].add(at, message, segment.created_at);
                     }
                 }

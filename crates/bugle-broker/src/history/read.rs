@@ -179,9 +179,7 @@ impl Inner {
             let Some(end) = segments.last().map(Segment::end) else { return Ok(()) };
             for segment in &segments {
                 budget.bytes = budget.bytes.saturating_sub(segment.body.len());
-                let at = |i: usize| segment.base + i as Offset;
-                let messages = segment.messages().unwrap_or_default().into_iter().enumerate();
-                for (_, message) in messages.filter(|(i, _)| (from..stretch.to).contains(&at(*i))) {
+                for message in segment.between(from, stretch.to).unwrap_or_default() {
                     match serde_json::from_slice::<Record>(&message.payload) {
                         Ok(record) => put(&record),
                         Err(error) => tracing::warn!(%error, id = %message.id, "a record cannot be read"),

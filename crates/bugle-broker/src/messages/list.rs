@@ -308,17 +308,15 @@ fn sightings<'a>(
     to: Offset,
 ) -> impl Iterator<Item = Sighting> + 'a {
     segments.iter().flat_map(move |segment| {
-        let messages = segment.messages().unwrap_or_default();
-        (segment.base..).zip(messages).filter(move |(at, _)| (from..to).contains(at)).map(
-            move |(offset, message)| Sighting {
-                queue: listed.queue.clone(),
-                partition: listed.lane.name.clone(),
-                lane: listed.lane.id,
-                offset,
-                segment: Some(segment.base..segment.end()),
-                created_at: segment.created_at,
-                message,
-            },
-        )
+        let messages = segment.between(from, to).unwrap_or_default();
+        (segment.base.max(from)..).zip(messages).map(move |(offset, message)| Sighting {
+            queue: listed.queue.clone(),
+            partition: listed.lane.name.clone(),
+            lane: listed.lane.id,
+            offset,
+            segment: Some(segment.base..segment.end()),
+            created_at: segment.created_at,
+            message,
+        })
     })
 }

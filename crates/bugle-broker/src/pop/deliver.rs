@@ -240,15 +240,12 @@ pub(crate) fn plain_swap(lane: LaneId, group: &Group, cursor: &Cursor, next: Cur
 /// Messages of `from..to` in order. A segment that cannot be decoded is left out and reported.
 pub(super) fn messages_in(segments: &[Segment], from: Offset, to: Offset) -> impl Iterator<Item = Popped> {
     segments.iter().flat_map(move |segment| {
-        let messages = segment.messages().unwrap_or_else(|error| {
+        let messages = segment.between(from, to).unwrap_or_else(|error| {
             tracing::error!(%error, base = segment.base, "segment cannot be decoded");
             Vec::new()
         });
-        let (base, created_at) = (segment.base, segment.created_at);
-        messages.into_iter().enumerate().filter_map(move |(i, message)| {
-            let offset = base + i as Offset;
-            (from <= offset && offset < to).then_some(Popped { offset, created_at, message })
-        })
+        let (first, created_at) = (segment.base.max(from), segment.created_at);
+        (first..).zip(messages).map(move |(offset, message)| Popped { offset, created_at, message })
     })
 }
 
