@@ -169,7 +169,27 @@ impl LaneInner {
     }
 }
 
-type Shard = HashMap<LaneId, Arc<LaneState>, foldhash::fast::RandomState>;
+/// Part of the lanes, under a lock of its own.
+#[derive(Default)]
+struct Shard {
+    lanes: HashMap<LaneId, Arc<LaneState>, foldhash::fast::RandomState>,
+    /// Lanes that were left when spare ones were last looked for: all were held by somebody.
+    kept: usize,
+}
+
+impl Shard {
+    /// Let some lanes go that nobody else holds, if there are more than `most`: a push in progress or a consumer's entry keeps its
+    /// lane. Where none can go the next look is for an eighth more of them.
+    fn shed(&mut self, most: usize) {
+        if self.lanes.len() < most.max(self.kept + self.kept / 8) {
+            return;
+        }
+        let spare = self.lanes.iter().filter(|(_, s)| Arc::strong_count(s) == 1).map(|(id, _)| *id);
+        let spare: Vec<LaneId> = spare.take(16).collect();
+        spare.iter().for_each(|id| drop(self.lanes.remove(id)));
+        self.kept = if spare.is_empty() { self.lanes.len() } else { 0 };
+    }
+}
 
 /// All lanes in memory, bounded.
 pub(crate) struct Lanes {
@@ -205,40 +225,33 @@ impl Lanes {
 
     /// A lane in memory.
     pub(crate) fn get(&self, id: LaneId) -> Option<Arc<LaneState>> {
-        self.shard(id).lock().get(&id).cloned()
+        self.shard(id).lock().lanes.get(&id).cloned()
     }
 
     /// The lane as the store answered it, remembered from now on, and whether it has grown since it was last seen.
     pub(crate) fn absorb(&self, lane: &Lane) -> (Arc<LaneState>, bool) {
         let mut shard = self.shard(lane.id).lock();
-        if let Some(state) = shard.get(&lane.id) {
+        if let Some(state) = shard.lanes.get(&lane.id) {
             let state = state.clone();
             drop(shard);
             let grown = state.absorb(lane);
             return (state, grown);
         }
-        if shard.len() >= self.most_per_shard {
-            // Only lanes nobody else holds can go; a push in progress or a consumer's entry keeps its lane.
-            let spare: Vec<LaneId> =
-                shard.iter().filter(|(_, s)| Arc::strong_count(s) == 1).map(|(id, _)| *id).take(16).collect();
-            for id in spare {
-                shard.remove(&id);
-            }
-        }
+        shard.shed(self.most_per_shard);
         let state = LaneState::new(lane.clone(), &self.dedupe);
-        shard.insert(lane.id, state.clone());
+        shard.lanes.insert(lane.id, state.clone());
         (state, false)
     }
 
     /// Forget a lane (its queue is gone, or it was collected).
     pub(crate) fn forget(&self, id: LaneId) {
-        self.shard(id).lock().remove(&id);
+        self.shard(id).lock().lanes.remove(&id);
     }
 
     /// Forget all that was learned of lanes, whoever holds them.
     pub(crate) fn forget_all(&self) {
         for shard in &self.shards {
-            let lanes: Vec<Arc<LaneState>> = shard.lock().values().cloned().collect();
+            let lanes: Vec<Arc<LaneState>> = shard.lock().lanes.values().cloned().collect();
             lanes.iter().for_each(|lane| lane.inner.lock().forget());
         }
         let dropped: usize = self.cached.lock().drain(..).map(|(_, _, bytes)| bytes).sum();
@@ -248,7 +261,7 @@ impl Lanes {
     /// Forget all lanes of a queue.
     pub(crate) fn forget_queue(&self, queue: QueueId) {
         for shard in &self.shards {
-            shard.lock().retain(|_, lane| lane.queue != queue);
+            shard.lock().lanes.retain(|_, lane| lane.queue != queue);
         }
     }
 

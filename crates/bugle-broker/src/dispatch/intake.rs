@@ -1,8 +1,11 @@
 //! A bounded intake that turns single items into batches.
 //!
-//! State machine: *idle* (no worker) → an offer starts a worker with that item → the worker calls the handler, then
-//! takes everything that has queued up meanwhile (urgent items first) and goes on, until nothing waits and it ends.
+//! State machine: *idle* (no worker) → an offer starts a worker → the worker lets everybody run first who is ready to, takes everything
+//! that is queued then (urgent items first), calls the handler, and so on, until nothing waits and it ends.
 //! [`Limit`] says how many workers may run at once. There is no task while nothing happens.
+//!
+//! Letting others run first is what makes batches: a new task goes before all requests that have arrived and were not yet read, so
+//! without it a busy server would send the first of them alone. An idle one has nobody to wait for.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -97,28 +100,34 @@ impl<T: Send + 'static> Intake<T> {
             return;
         }
         state.workers += 1;
-        let batch = state.take(self.limit.batch);
         drop(state);
         let intake = self.clone();
-        tokio::spawn(async move { intake.work(batch).await });
+        tokio::spawn(async move { intake.work().await });
     }
 
-    async fn work(&self, mut batch: Vec<T>) {
+    async fn work(&self) {
         let mut running = Running { intake: self, counted: true };
         loop {
+            tokio::task::yield_now().await;
+            let Some(batch) = self.next(&mut running) else { return };
             (self.handler)(batch).await;
-            let mut state = self.state.lock();
-            batch = state.take(self.limit.batch);
-            if batch.is_empty() {
-                if race("count out late") {
-                    drop(state);
-                    state = self.state.lock();
-                }
-                // Counted out under the same lock that saw nothing waiting, or an offer in between would be stranded.
-                running.count_out(&mut state);
-                return;
-            }
         }
+    }
+
+    /// What to handle next; none counts the worker out.
+    fn next(&self, running: &mut Running<'_, T>) -> Option<Vec<T>> {
+        let mut state = self.state.lock();
+        let batch = state.take(self.limit.batch);
+        if batch.is_empty() {
+            if race("count out late") {
+                drop(state);
+                state = self.state.lock();
+            }
+            // Counted out under the same lock that saw nothing waiting, or an offer in between would be stranded.
+            running.count_out(&mut state);
+            return None;
+        }
+        Some(batch)
     }
 }
 
@@ -194,6 +203,9 @@ mod tests {
     async fn a_full_intake_gives_the_item_back() {
         let intake = Intake::new(LIMIT, 2, |_: Vec<u32>| std::future::pending());
         intake.offer(1).unwrap();
+        while intake.queued() > 0 {
+            tokio::task::yield_now().await;
+        }
         intake.offer(2).unwrap();
         intake.offer(3).unwrap();
         assert_eq!(intake.offer(4), Err(4));

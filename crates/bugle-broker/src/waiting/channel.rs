@@ -71,6 +71,8 @@ pub(crate) struct ChannelState {
     seen_empty: HashMap<LaneId, u64>,
     /// Looks of the floor in a row that found nothing for those who wait here.
     pub(crate) empty_checks: u32,
+    /// Entries that were left when they were last looked over, see [`ChannelState::shrink`].
+    kept: usize,
 }
 
 /// One lane as this group sees it.
@@ -371,11 +373,13 @@ impl ChannelState {
         self.entries.iter().filter(|(_, e)| e.place == Place::Later).map(|(id, _)| *id).collect()
     }
 
-    /// Drop entries of lanes with nothing to remember, when there are too many.
+    /// Drop entries of lanes with nothing to remember, when there are too many. Lanes with something to read stay, however many:
+    /// who would be looked over in vain each time is looked over again when there are an eighth more of them.
     pub(crate) fn shrink(&mut self, most: usize) {
-        if self.entries.len() > most {
+        if self.entries.len() > most.max(self.kept + self.kept / 8) {
             self.entries
                 .retain(|_, e| e.place != Place::Idle || e.settling || e.queued || !e.acks.is_empty());
+            self.kept = self.entries.len();
         }
     }
 }
