@@ -1,7 +1,7 @@
 // One queue: what flows, which lanes are deep, who reads it, how it is set, and what can be done to it.
 
 import { get, part, post, remove } from "../api.js";
-import { listen, rates } from "../live.js";
+import { joined, KEPT, listen, rates } from "../live.js";
 import { fill, h, onceAFrame } from "../components/dom.js";
 import { count, groupName, millis, plural, rate, seconds } from "../components/format.js";
 import { timeChart } from "../components/chart.js";
@@ -51,6 +51,8 @@ export async function show(root, { parts: [name] }) {
   const [lanes, groups, tools, badges] = [h("div"), h("div"), h("div.tools"), h("span.chips")];
   const form = h("div");
   let range = "live";
+  // What the history knows of the minutes before.
+  let earlier = [];
 
   fill(
     root,
@@ -137,7 +139,8 @@ export async function show(root, { parts: [name] }) {
     tiles.waiting.set(count(kept.waiting), "on this server");
     if (range === "live") {
       const last = Math.floor(Date.now() / 1000);
-      flow.draw(kept.push.map((push, n) => ({ at: last - kept.push.length + 1 + n, push, pop: kept.pop[n], ack: kept.ack[n] })));
+      const seconds = kept.push.map((push, n) => ({ at: last - kept.push.length + 1 + n, push, pop: kept.pop[n], ack: kept.ack[n] }));
+      flow.draw(joined(earlier, seconds));
     }
   });
 
@@ -155,7 +158,9 @@ export async function show(root, { parts: [name] }) {
     const points = series.map((each) => ({ at: Date.parse(each.bucket) / 1000, push: each.pushPerSecond, pop: each.popPerSecond, ack: each.ackPerSecond, mean: each.popMessages ? each.avgLagMs : null, most: each.popMessages ? each.maxLagMs : null }));
     points.sort((a, b) => a.at - b.at);
     lag.draw(points, between);
-    if (range !== "live") flow.draw(points, between);
+    earlier = points.filter((point) => point.at > to / 1000 - KEPT);
+    if (range === "live") numbers();
+    else flow.draw(points, between);
   }
 
   async function refresh() {

@@ -40,7 +40,18 @@ const SUITES: [Suite; 12] = [
     Suite {
         name: "tests",
         about: "unit and integration tests",
-        needs: &[Tool::Nextest, Tool::Postgres, Tool::PgBouncer, Tool::Curl, Tool::Python, Tool::Node],
+        needs: &[
+            Tool::Nextest,
+            Tool::Postgres,
+            Tool::PgBouncer,
+            Tool::Curl,
+            Tool::Python,
+            Tool::Node,
+            Tool::Openssl,
+            Tool::Haproxy,
+            Tool::Nginx,
+            Tool::Yaml,
+        ],
         run: tests,
     },
     Suite {
