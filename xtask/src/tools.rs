@@ -41,6 +41,8 @@ pub(crate) enum Tool {
     Valgrind,
     /// A browser without a window.
     Chromium,
+    /// Makes a small Debian in a directory.
+    Debootstrap,
 }
 
 impl Tool {
@@ -66,6 +68,7 @@ impl Tool {
             Self::Strace => on_path("strace").is_some(),
             Self::Valgrind => on_path("valgrind").is_some(),
             Self::Chromium => on_path("chromium").is_some(),
+            Self::Debootstrap => on_path("debootstrap").is_some(),
         }
     }
 
@@ -92,6 +95,7 @@ impl Tool {
             Self::Strace => Some("strace"),
             Self::Valgrind => Some("valgrind"),
             Self::Chromium => Some("chromium"),
+            Self::Debootstrap => Some("debootstrap"),
         }
     }
 }

@@ -53,7 +53,7 @@ fn live(api: &mut Api) {
              answers; `totals` are what the queues of all servers hold. While nobody listens nothing is counted for this.",
         )
         .takes(parameter::text("topics", &format!("What to tell, separated by commas: {names}. `server` if absent.")))
-        .takes(parameter::number(
+        .takes(number(
             "recent",
             Some(1),
             "Events of `server` and `queues` from before that are told first, at most 120, as far as they are kept: from the first \
