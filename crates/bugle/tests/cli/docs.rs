@@ -105,7 +105,7 @@ fn tried(reader: &Reader, document: &Document, block: &Block) {
         "haproxy" => return proxies::haproxy(reader, &text),
         "yaml" => return proxies::yaml(reader, &text),
         // The same program stands in the description of the crate, which compiles it.
-        "rust" => return assert!(compiled(&text), "{}:{}", document.name, block.line),
+        "rust" => return assert!(compiled(&block.text), "{}:{}", document.name, block.line),
         "text" | "" => return,
         other => panic!("{}:{}: nobody tries {other}", document.name, block.line),
     };

@@ -97,8 +97,11 @@ async fn questions_inside_of_sentences_are_answered() {
     let document = super::document("docs/postgres.md");
     let reader = Reader::new(On::embedded(), &document).await;
     let asked = tokio::task::spawn_blocking(move || {
-        let questions: Vec<String> =
-            all().iter().flat_map(Document::spans).filter(|span| span.starts_with("SELECT ")).collect();
+        let questions: Vec<String> = all()
+            .iter()
+            .flat_map(Document::spans)
+            .filter(|span| span.starts_with("SELECT ") && span.contains(" FROM "))
+            .collect();
         questions.iter().for_each(|question| drop(reader.sql(question).ok()));
         questions.len()
     });
