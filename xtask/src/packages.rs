@@ -11,7 +11,7 @@ mod system;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::tools::{self, Tool};
 use system::System;
@@ -19,21 +19,29 @@ use system::System;
 /// What the checks share.
 struct Packages<'r> {
     root: &'r Path,
-    /// Where everything is made.
+    /// Where cargo builds.
+    target: PathBuf,
+    /// Where everything else is made.
     dir: PathBuf,
 }
 
 /// All checks, one after the other; the first that fails ends it.
-pub(crate) fn run(root: &Path) -> Result<ExitCode> {
+pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
+    let build = match arguments {
+        [] => true,
+        [word] if word == "--no-build" => false,
+        _ => bail!("cargo xtask packages [--no-build]"),
+    };
     ensure!(
         tools::is_root(),
         "installing packages needs root: it happens in a directory of its own, by chroot"
     );
     tools::ensure_installed(&[Tool::Debootstrap, Tool::Curl, Tool::Python])?;
-    let dir = root.join("target/packages");
+    let target = root.join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()));
+    let dir = target.join("packages");
     std::fs::create_dir_all(&dir)?;
-    let packages = Packages { root, dir };
-    let debian = packages.build()?;
+    let packages = Packages { root, target, dir };
+    let debian = packages.build(build)?;
     manifests::check(&packages)?;
     let clean = System::clean(&packages.dir.join("clean"))?;
     installed::check(&packages, &clean, &debian)?;
@@ -45,7 +53,7 @@ pub(crate) fn run(root: &Path) -> Result<ExitCode> {
 
 impl Packages<'_> {
     /// The Debian package, and with it the program for release. Where it is.
-    fn build(&self) -> Result<PathBuf> {
+    fn build(&self, build: bool) -> Result<PathBuf> {
         if tools::on_path("cargo-deb").is_none() {
             tools::run(Command::new("cargo").args(["install", "cargo-deb", "--locked"]))?;
         }
@@ -54,6 +62,9 @@ impl Packages<'_> {
         let file = output.join("bugle.deb");
         let mut deb = tools::cargo(self.root);
         deb.args(["deb", "--package", "bugle", "--locked", "--output"]).arg(&file);
+        if !build {
+            deb.arg("--no-build");
+        }
         tools::run(&mut deb)?;
         tools::run(Command::new("dpkg-deb").arg("--info").arg(&file))?;
         tools::run(Command::new("dpkg-deb").arg("--contents").arg(&file))?;
@@ -62,7 +73,7 @@ impl Packages<'_> {
 
     /// The program that was built for release.
     fn binary(&self) -> PathBuf {
-        self.root.join("target/release/bugle")
+        self.target.join("release/bugle")
     }
 
     /// How large it is, and what it needs of the system.
