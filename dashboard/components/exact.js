@@ -55,8 +55,8 @@ export function pieces(text) {
       found.push([named ? name : found.length, text.slice(start, index).trimEnd()]);
       [start, name] = [-1, null];
     } else if (depth === 1 && named && name === null) {
-      if (token !== ",") name = JSON.parse(token);
-    } else if (depth === 1 && start < 0 && token !== ":" && token !== ",") {
+      if (token !== "," && !closes) name = JSON.parse(token);
+    } else if (depth === 1 && start < 0 && !closes && token !== ":" && token !== ",") {
       start = index;
     }
     if (token === "{" || token === "[") depth++;

@@ -7,7 +7,7 @@ use crate::page::Page;
 use crate::server::Api;
 
 /// Numbers that a browser would change if it read them.
-const EXACT: &str = r#""id":9007199254740993,"price":1.50,"large":1e400"#;
+const EXACT: &str = r#""id":9007199254740993,"price":1.50,"large":1E2"#;
 
 /// So many letters in the queue `morgue`.
 const LETTERS: usize = 260;
@@ -20,6 +20,7 @@ pub(super) fn redrive(page: &mut Page, api: &Api) -> Result<()> {
     page.judge("dead-letters")?;
     bury(api)?;
     escapes(page)?;
+    texts(page)?;
     page.fill("[data-test=queue]", "morgue")?;
     lists(page, LETTERS)?;
 
@@ -43,6 +44,35 @@ fn escapes(page: &mut Page) -> Result<()> {
     page.until("!document.querySelector('dialog') && document.querySelector('.drawer')")?;
     page.escape()?;
     page.until("!document.querySelector('.drawer')")
+}
+
+/// Payloads are cut out, laid out and shown without a change of what they say.
+fn texts(page: &mut Page) -> Result<()> {
+    let failed = page.eval(
+        r#"(async () => {
+        const place = document.querySelector('script[type=module]').src.replace('app.js', 'components/exact.js');
+        const { Exact, piece, pieces, read, spaced } = await import(place);
+        const text = '{"a": 9007199254740993, "b":[1.50, -0, {"c":"x,}]\\"{"}], "__proto__": {"z": 1}, "e":{}, "f":[ ], "g":null}';
+        const tight = (each) => each.match(/"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g).join('');
+        const value = read(text);
+        const same = [
+          [value.a instanceof Exact && value.a.text, '9007199254740993'],
+          [value.b[0].text + value.b[1].text, '1.50-0'],
+          [value.b[2].c, 'x,}]"{'],
+          [Object.keys(value).join(), 'a,b,__proto__,e,f,g'],
+          [pieces(text).map(([name]) => name).join(), 'a,b,__proto__,e,f,g'],
+          [piece(text, 'b'), '[1.50, -0, {"c":"x,}]\\"{"}]'],
+          [piece(text, 'g') + piece(text, 'e'), 'null{}'],
+          [pieces('[1, "a,b", {"x":[1,2]}, []]').map(([, each]) => each).join('|'), '1|"a,b"|{"x":[1,2]}|[]'],
+          [pieces(' { } ').length + pieces('[]').length, 0],
+          [tight(spaced(text)), tight(text)],
+          [spaced('{"a":[1,{}]}'), '{\n  "a": [\n    1,\n    {}\n  ]\n}'],
+        ];
+        return same.filter(([is, wanted]) => is !== wanted).map((pair) => pair.join(' is not '));
+        })()"#,
+    )?;
+    ensure!(failed == json!([]), "{failed}");
+    Ok(())
 }
 
 /// Messages that consumers give up on.
@@ -81,7 +111,7 @@ fn left(api: &Api) -> Result<u64> {
 fn edit(page: &mut Page, api: &Api) -> Result<()> {
     page.click("tbody tr button")?;
     page.until("document.querySelector('.drawer')?.innerText.includes('poisoned')")?;
-    for number in ["9007199254740993", "1.50", "1e400"] {
+    for number in ["9007199254740993", "1.50", "1E2"] {
         page.until(&format!("document.querySelector('.drawer .json').innerText.includes('{number}')"))?;
     }
     page.click("[data-test=edit]")?;
