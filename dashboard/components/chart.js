@@ -47,7 +47,7 @@ export function timeChart({ series, format = count, height = 190, label }) {
         cursor: { y: false, points: { size: 6 }, drag: { x: false, y: false } },
         scales: { x: { time: true, range: (_, low, high) => span ?? [low ?? 0, high ?? 1] }, y: { range: (_, low, high) => [0, Math.max(high * 1.1, Number.EPSILON + 1)] } },
         axes: [
-          { ...axis, size: 26, space: 70, values: (_, splits) => splits.map(time) },
+          { ...axis, size: 26, space: 70, values: (_, splits) => times(splits) },
           { ...axis, size: 52, space: 34, values: (_, splits) => splits.map(format) },
         ],
         series: [
@@ -95,8 +95,10 @@ export function timeChart({ series, format = count, height = 190, label }) {
   return self;
 }
 
-function time(at) {
-  return new Date(at * 1000).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit", ...(at % 60 ? { second: "2-digit" } : {}) });
+/** Times of an axis: with seconds if any of them has some. */
+function times(all) {
+  const second = all.some((at) => at % 60) ? "2-digit" : undefined;
+  return all.map((at) => new Date(at * 1000).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit", second }));
 }
 
 /** A line without axes, as far as values are known: the last `span` of them. `lines`: [{values, colour}]. All share one scale. */

@@ -36,7 +36,7 @@ export async function show(root, { parts: [name] }) {
     series: [
       { label: "Pushed", colour: "push", key: "push", fill: true },
       { label: "Delivered", colour: "deliver", key: "pop" },
-      { label: "Acknowledged", colour: "ack", key: "ack" },
+      { label: "Acked", colour: "ack", key: "ack" },
     ],
   });
   const lag = timeChart({
@@ -66,7 +66,7 @@ export async function show(root, { parts: [name] }) {
       h("div.tiles.by7", Object.values(tiles).map((each) => each.box)),
       h(
         "div.grid",
-        wide("w6", panel("Messages per second", { tools: [flow.legend, switcher("Time", [["live", "Live"], ["60", "1 h"], ["1440", "24 h"]], range, choose)] }, flow.box)),
+        wide("w6", panel("Messages /s", { tools: [flow.legend, switcher("Time", [["live", "Live"], ["60", "1 h"], ["1440", "24 h"]], range, choose)] }, flow.box)),
         wide("w6", panel("Push to delivery, by minute", { tools: lag.legend }, lag.box)),
         wide("w6", panel("Lanes by backlog", { note: `The ${LANES} deepest`, flush: true }, lanes)),
         wide("w6", panel("Consumer groups", { flush: true }, groups)),
