@@ -61,7 +61,7 @@ impl Packages<'_> {
         std::fs::create_dir_all(&output)?;
         let file = output.join("bugle.deb");
         let mut deb = tools::cargo(self.root);
-        deb.args(["deb", "--package", "bugle", "--locked", "--output"]).arg(&file);
+        deb.args(["deb", "--package", "bugle", "--locked", "--strip", "--output"]).arg(&file);
         if !build {
             deb.arg("--no-build");
         }

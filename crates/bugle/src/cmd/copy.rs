@@ -29,6 +29,8 @@ const DEDUPE_SECONDS: u64 = 7 * 86_400;
 /// Servers of other versions count with a delay.
 const COUNTING: Duration = Duration::from_secs(30);
 
+/// Between two looks at whether it has caught up.
+const LOOK: Duration = Duration::from_millis(500);
 /// So often it is looked whether messages came while others were copied.
 const ROUNDS: usize = 5;
 
@@ -170,10 +172,10 @@ fn while_copying(original: &Value) -> (Value, Value) {
     (open, closed)
 }
 
-/// Until the source has no more for the copy's group.
+/// Until the source has no more for the copy's group at some moment.
 async fn messages_over(route: &Route, queue: &str, group: &str, terms: &CopyTerms) -> Result<u64> {
     let mut progress = Progress::new("copying");
-    let (mut copied, mut quiet_since) = (0, None::<Instant>);
+    let (mut copied, mut quiet_since, mut looked) = (0, None::<Instant>, Instant::now());
     loop {
         let popped = route.pop(queue, group, terms.batch).await?;
         if popped.messages.is_empty() {
@@ -199,6 +201,13 @@ async fn messages_over(route: &Route, queue: &str, group: &str, terms: &CopyTerm
         }
         route.ack(group, &popped.messages).await?;
         progress.at(copied, None);
+        // Producers that never pause keep it from an empty answer; that it has caught up is told by a batch that is not full.
+        if popped.messages.len() < terms.batch as usize && looked.elapsed() > LOOK {
+            looked = Instant::now();
+            if route.lag(queue, group).await? == 0 {
+                return Ok(copied);
+            }
+        }
     }
 }
 
