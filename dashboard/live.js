@@ -34,10 +34,10 @@ export const seen = {
 };
 
 /** Minutes of the history up to where seconds begin: what is shown live begins with what was before. */
-export function joined(minutes, seconds) {
+export function joined(minutes, seconds, width = 60) {
   const begin = seconds[0]?.at ?? Infinity;
-  // A minute is told by its first second.
-  return [...minutes.filter((point) => point.at + 60 <= begin), ...seconds];
+  // A minute is told by its first second; one that goes on into what is live is left out.
+  return [...minutes.filter((point) => point.at + width <= begin), ...seconds];
 }
 
 /** Call `tell` at each event of `topic`; "state" is told when the stream begins or breaks. Answers how to stop it. */

@@ -29,7 +29,7 @@ export function beside(split, place, load) {
     await load();
     if (chosen !== null || document.querySelector("dialog[open]")) return;
     const row = before && split.querySelector(`[data-row="${CSS.escape(before)}"]`);
-    (row || split.querySelector("[data-row], [data-filter]"))?.focus({ preventScroll: true });
+    (row || split.querySelector("[data-row]") || split.querySelector("[data-filter]"))?.focus({ preventScroll: true });
   }
 
   return { open, close, is: (id) => id === chosen };

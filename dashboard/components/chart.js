@@ -104,6 +104,8 @@ function times(all) {
 /** A line without axes, as far as values are known: the last `span` of them. `lines`: [{values, colour}]. All share one scale. */
 export function spark(lines, { width = 120, height = 24, span = 60 } = {}) {
   const drawing = svg("svg", { class: "spark", viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", "aria-hidden": "true" });
+  // What nothing is known of has a ground, and no line.
+  drawing.append(svg("path", { class: "ground", d: `M0,${height - 1}H${width}` }));
   const most = Math.max(...lines.flatMap((line) => line.values.map((value) => value ?? 0)), 1e-9);
   for (const { values, colour: name } of lines) {
     if (values.length < 2) continue;

@@ -67,7 +67,7 @@ export async function show(root, { parts: [name] }) {
       h(
         "div.grid",
         wide("w6", panel("Messages /s", { tools: [flow.legend, switcher("Time", [["live", "Live"], ["60", "1 h"], ["1440", "24 h"]], range, choose)] }, flow.box)),
-        wide("w6", panel("Push to delivery, by minute", { tools: lag.legend }, lag.box)),
+        wide("w6", panel("Push to delivery", { tools: lag.legend }, lag.box)),
         wide("w6", panel("Lanes by backlog", { note: `The ${LANES} deepest`, flush: true }, lanes)),
         wide("w6", panel("Consumer groups", { flush: true }, groups)),
         panel("Options", { id: "options", note: "Only what is changed is sent." }, form),
@@ -158,9 +158,15 @@ export async function show(root, { parts: [name] }) {
     const points = series.map((each) => ({ at: Date.parse(each.bucket) / 1000, push: each.pushPerSecond, pop: each.popPerSecond, ack: each.ackPerSecond, mean: each.popMessages ? each.avgLagMs : null, most: each.popMessages ? each.maxLagMs : null }));
     points.sort((a, b) => a.at - b.at);
     lag.draw(points, between);
-    earlier = points.filter((point) => point.at > to / 1000 - KEPT);
-    if (range === "live") numbers();
-    else flow.draw(points, between);
+    if (range !== "live") flow.draw(points, between);
+  }
+
+  async function before() {
+    const from = new Date(Date.now() - KEPT * 1000).toISOString();
+    const { series, bucketMinutes } = await get("/api/v1/analytics/queue-ops", { queue: name, from });
+    if (bucketMinutes > 1) return;
+    earlier = series.map((each) => ({ at: Date.parse(each.bucket) / 1000, push: each.pushPerSecond, pop: each.popPerSecond, ack: each.ackPerSecond })).sort((a, b) => a.at - b.at);
+    numbers();
   }
 
   async function refresh() {
@@ -190,6 +196,7 @@ export async function show(root, { parts: [name] }) {
   renewForm();
   numbers();
   past().catch(() => {});
+  before().catch(() => {});
   return () => {
     stop();
     clearInterval(timer);

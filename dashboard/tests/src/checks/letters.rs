@@ -18,8 +18,8 @@ pub(super) fn redrive(page: &mut Page, api: &Api) -> Result<()> {
     page.click("tbody tr button")?;
     page.until("document.querySelector('.drawer .json')")?;
     page.judge("dead-letters")?;
-    bury(api)?;
     escapes(page)?;
+    bury(api)?;
     texts(page)?;
     page.fill("[data-test=queue]", "morgue")?;
     lists(page, LETTERS)?;
