@@ -154,7 +154,7 @@ export async function show(root, { parts: [name] }) {
     const minutes = range === "live" ? 60 : Number(range);
     const to = Date.now();
     const [from, between] = [new Date(to - minutes * 60_000).toISOString(), [to / 1000 - minutes * 60, to / 1000]];
-    const { series } = await get("/api/v1/analytics/queue-ops", { queue: name, from });
+    const { series } = await get("/api/v1/analytics/queue-ops", { queue: name, from, to: new Date(to).toISOString() });
     const points = series.map((each) => ({ at: Date.parse(each.bucket) / 1000, push: each.pushPerSecond, pop: each.popPerSecond, ack: each.ackPerSecond, mean: each.popMessages ? each.avgLagMs : null, most: each.popMessages ? each.maxLagMs : null }));
     points.sort((a, b) => a.at - b.at);
     lag.draw(points, between);
