@@ -43,7 +43,7 @@ export function timeChart({ series, format = count, height = 190, label }) {
       {
         width: box.clientWidth,
         height,
-        padding: [10, 18, 0, 0],
+        padding: [10, 26, 0, 0],
         cursor: { y: false, points: { size: 6 }, drag: { x: false, y: false } },
         scales: { x: { time: true, range: (_, low, high) => span ?? [low ?? 0, high ?? 1] }, y: { range: (_, low, high) => [0, Math.max(high * 1.1, Number.EPSILON + 1)] } },
         axes: [
