@@ -95,5 +95,6 @@ pub(super) const NOT_RUN: &[NotRun] = &[
         "cargo deb",
         "installs and builds for minutes; `cargo xtask packages` does it",
     ),
+    not_run("docs/platforms.md", "cargo build --release", "builds for minutes"),
     not_run("docs/high-availability.md", "apt-get install", "`cargo xtask faults` installs and runs them"),
 ];
