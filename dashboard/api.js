@@ -34,7 +34,7 @@ export function address(path, query = {}) {
   return text ? `${path}?${text}` : path;
 }
 
-async function call(method, path, { query, body, signal } = {}) {
+async function call(method, path, { query, body, signal, written } = {}) {
   const options = { method, headers: headers(), signal, cache: "no-store" };
   if (body !== undefined) {
     options.body = typeof body === "string" ? body : JSON.stringify(body);
@@ -42,6 +42,7 @@ async function call(method, path, { query, body, signal } = {}) {
   }
   const answer = await fetch(address(path, query), options);
   const text = await answer.text();
+  if (answer.ok && written) return text;
   let value = null;
   try {
     value = text ? JSON.parse(text) : null;
@@ -54,6 +55,8 @@ async function call(method, path, { query, body, signal } = {}) {
 }
 
 export const get = (path, query, signal) => call("GET", path, { query, signal });
+/** The answer as it is written, for what must not be read and written again. */
+export const getText = (path, query) => call("GET", path, { query, written: true });
 export const post = (path, body) => call("POST", path, { body });
 export const remove = (path, query) => call("DELETE", path, { query });
 

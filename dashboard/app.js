@@ -91,7 +91,13 @@ function start() {
 let first = null;
 addEventListener("keydown", (event) => {
   const typing = event.target.closest("input, textarea, select, [contenteditable]");
-  if (typing || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]") || !frame) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]") || !frame) return;
+  if (event.key === "Escape") {
+    // What is open beside a list; else the field that is typed in is left.
+    const close = document.querySelector("[data-close]");
+    close ? close.click() : typing?.blur();
+  }
+  if (typing) return;
   if (first === "g" && GOES[event.key]) {
     location.hash = GOES[event.key];
   } else if (event.key === "/") {
@@ -105,8 +111,6 @@ addEventListener("keydown", (event) => {
     help();
   } else if (event.key === "t" && first !== "g") {
     nextTheme();
-  } else if (event.key === "Escape") {
-    document.querySelector("[data-close]")?.click();
   }
   first = event.key === "g" ? "g" : null;
 });

@@ -6,7 +6,10 @@ import { address, headers, whenUnauthorized } from "./api.js";
 
 /** Seconds kept. */
 export const KEPT = 300;
+/** Seconds of a queue. */
 const SPARK = 60;
+/** What a server that others have looked at already knows, and tells a page that begins. */
+const RECENT = 60;
 const PAUSE = 2000;
 
 const listeners = new Map();
@@ -23,9 +26,19 @@ export const seen = {
   waiting: null,
   /** Points of the last minutes: {at, push, pop, ack, errors, waiting, wake50, wake99, calls, cpu}. */
   points: [],
-  /** By name of the queue: {push: [..], pop: [..], ack: [..], waiting}, one number per second. */
+  /** By name of the queue: {push: [..], pop: [..], ack: [..], waiting}, one number per second that was heard of. */
   queues: new Map(),
+  /** Seconds in which queues were heard of, and the time of the last. */
+  heard: 0,
+  heardAt: "",
 };
+
+/** Minutes of the history up to where seconds begin: what is shown live begins with what was before. */
+export function joined(minutes, seconds, width = 60) {
+  const begin = seconds[0]?.at ?? Infinity;
+  // A minute is told by its first second; one that goes on into what is live is left out.
+  return [...minutes.filter((point) => point.at + width <= begin), ...seconds];
+}
 
 /** Call `tell` at each event of `topic`; "state" is told when the stream begins or breaks. Answers how to stop it. */
 export function listen(topic, tell) {
@@ -65,7 +78,7 @@ function reconnect() {
 async function run(signal) {
   while (!signal.aborted) {
     try {
-      const url = address("/api/v1/events", { topics: [...topics].join(",") });
+      const url = address("/api/v1/events", { topics: [...topics].join(","), recent: seen.server ? undefined : RECENT });
       const answer = await fetch(url, { headers: headers(), signal, cache: "no-store" });
       if (answer.status === 401) {
         stop();
@@ -143,6 +156,9 @@ function server(now) {
 }
 
 function queues(event) {
+  // What is told to those who come was heard before by those who come again.
+  if (event.at <= seen.heardAt) return;
+  seen.heardAt = event.at;
   seen.elapsed = event.elapsedMs / 1000 || 1;
   const moved = new Map(event.queues.map((queue) => [queue.name, queue]));
   for (const name of moved.keys()) rates(name);
@@ -153,6 +169,7 @@ function queues(event) {
     push(kept.ack, (now?.acked ?? 0) / seen.elapsed);
     if (now) kept.waiting = now.waiting;
   }
+  seen.heard = Math.min(SPARK, seen.heard + 1);
 }
 
 function push(list, value) {
@@ -160,11 +177,11 @@ function push(list, value) {
   if (list.length > SPARK) list.shift();
 }
 
-/** The last minute of a queue, empty if nothing was heard of it. */
+/** The last minute of a queue, as far as anything was heard: a queue that is not told of did not move. */
 export function rates(name) {
   const known = seen.queues.get(name);
   if (known) return known;
-  const zeros = () => new Array(SPARK).fill(0);
+  const zeros = () => new Array(seen.heard).fill(0);
   const fresh = { push: zeros(), pop: zeros(), ack: zeros(), waiting: 0 };
   seen.queues.set(name, fresh);
   return fresh;

@@ -43,11 +43,11 @@ export function timeChart({ series, format = count, height = 190, label }) {
       {
         width: box.clientWidth,
         height,
-        padding: [10, 18, 0, 0],
+        padding: [10, 26, 0, 0],
         cursor: { y: false, points: { size: 6 }, drag: { x: false, y: false } },
         scales: { x: { time: true, range: (_, low, high) => span ?? [low ?? 0, high ?? 1] }, y: { range: (_, low, high) => [0, Math.max(high * 1.1, Number.EPSILON + 1)] } },
         axes: [
-          { ...axis, size: 26, space: 70, values: (_, splits) => splits.map(time) },
+          { ...axis, size: 26, space: 70, values: (_, splits) => times(splits) },
           { ...axis, size: 52, space: 34, values: (_, splits) => splits.map(format) },
         ],
         series: [
@@ -95,21 +95,26 @@ export function timeChart({ series, format = count, height = 190, label }) {
   return self;
 }
 
-function time(at) {
-  return new Date(at * 1000).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit", ...(at % 60 ? { second: "2-digit" } : {}) });
+/** Times of an axis: with seconds if any of them has some. */
+function times(all) {
+  const second = all.some((at) => at % 60) ? "2-digit" : undefined;
+  return all.map((at) => new Date(at * 1000).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit", second }));
 }
 
-/** A line without axes. `lines`: [{values, colour}]. All share one scale. */
-export function spark(lines, { width = 120, height = 24 } = {}) {
+/** A line without axes, as far as values are known: the last `span` of them. `lines`: [{values, colour}]. All share one scale. */
+export function spark(lines, { width = 120, height = 24, span = 60 } = {}) {
   const drawing = svg("svg", { class: "spark", viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", "aria-hidden": "true" });
+  // What nothing is known of has a ground, and no line.
+  drawing.append(svg("path", { class: "ground", d: `M0,${height - 1}H${width}` }));
   const most = Math.max(...lines.flatMap((line) => line.values.map((value) => value ?? 0)), 1e-9);
   for (const { values, colour: name } of lines) {
     if (values.length < 2) continue;
-    const step = width / (values.length - 1);
-    const points = values.map((value, n) => `${(n * step).toFixed(1)},${(height - 1 - ((value ?? 0) / most) * (height - 3)).toFixed(1)}`);
+    const step = width / (span - 1);
+    const begin = width - (values.length - 1) * step;
+    const points = values.map((value, n) => `${(begin + n * step).toFixed(1)},${(height - 1 - ((value ?? 0) / most) * (height - 3)).toFixed(1)}`);
     const path = `M${points.join("L")}`;
     // Through the object model: the policy of the page refuses style attributes.
-    const area = svg("path", { class: "area", d: `${path}L${width},${height}L0,${height}Z` });
+    const area = svg("path", { class: "area", d: `${path}L${width},${height}L${begin.toFixed(1)},${height}Z` });
     const line = svg("path", { d: path });
     area.style.fill = line.style.stroke = `var(--${name})`;
     drawing.append(area, line);

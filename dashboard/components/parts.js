@@ -1,6 +1,7 @@
 // Parts that several pages share: panels, tiles, tables, JSON, empty states, a timeline.
 
 import { fill, h, icon } from "./dom.js";
+import { Exact } from "./exact.js";
 import { spark } from "./chart.js";
 
 /** A panel with a head. */
@@ -57,8 +58,8 @@ export function cellLink(text, href) {
 }
 
 /** The same for what opens beside the list. */
-export function cellButton(text, work, title = text) {
-  return h("button.th.strong", { type: "button", onclick: work, title }, text);
+export function cellButton(text, work, row, title = text) {
+  return h("button.th.strong", { type: "button", onclick: work, title, "data-row": row }, text);
 }
 
 /** Nothing is here, and what to do about it. */
@@ -77,7 +78,7 @@ export function json(value, open = 2) {
 
 function node(value, key, open) {
   const name = key === null ? null : h("span.key", `${key}: `);
-  if (value === null || typeof value !== "object") return h("div.leaf", name, leaf(value));
+  if (value === null || typeof value !== "object" || value instanceof Exact) return h("div.leaf", name, leaf(value));
   const entries = Object.entries(value);
   const [left, right] = Array.isArray(value) ? ["[", "]"] : ["{", "}"];
   if (!entries.length) return h("div.leaf", name, `${left}${right}`);
@@ -97,6 +98,7 @@ function node(value, key, open) {
 function leaf(value) {
   if (typeof value === "string") return h("span.text", JSON.stringify(value));
   if (typeof value === "number") return h("span.number", String(value));
+  if (value instanceof Exact) return h("span.number", value.text);
   return h("span.word", String(value));
 }
 
@@ -134,7 +136,7 @@ export function button(label, work, { kind = "", ...props } = {}) {
 }
 
 export function closeButton(work) {
-  return h("button.icon-button", { type: "button", "aria-label": "Close", onclick: work }, icon("close"));
+  return h("button.icon-button", { type: "button", "aria-label": "Close", title: "Close   Esc", "data-close": true, onclick: work }, icon("close"));
 }
 
 /** The head of a page. */

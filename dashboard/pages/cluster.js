@@ -19,7 +19,7 @@ export async function show(root) {
     pageHead("Cluster", { sub: "Servers on the same store, as this one sees them." }),
     h(
       "div.grid",
-      wide("w7", panel("Servers", { note: "that moved anything in the last hour", flush: true }, servers)),
+      wide("w7", panel("Servers", { note: "that are heard, or moved anything in the last hour", flush: true }, servers)),
       wide("w5", panel("Store", {}, store)),
       wide("w7", panel("Carriers", { note: "what servers hear each other by", flush: true }, carriers)),
       wide("w5", panel("Maintenance", { note: "for all servers" }, switches)),
@@ -35,7 +35,7 @@ export async function show(root) {
       get("/api/v1/analytics/system-metrics", { from }),
       get("/api/v1/analytics/postgres-stats"),
     ]);
-    fill(servers, serverTable(status.workers, system.replicas));
+    fill(servers, serverTable(status.workers, system.replicas, health.carriers ?? []));
     fill(carriers, carrierTable(health.carriers ?? []));
     fill(store, storeFacts(health));
     drawSwitches();
@@ -75,18 +75,22 @@ function wide(width, element) {
   return element;
 }
 
-function serverTable(workers, replicas) {
+function serverTable(told, replicas, carriers) {
+  // Others are told of by the history, which is a minute behind, and heard at once.
+  const others = new Set(carriers.flatMap((carrier) => carrier.peers.filter((peer) => peer.healthy).map((peer) => peer.name)));
+  told.forEach((worker) => others.delete(worker.workerId));
+  const workers = [...told, ...[...others].map((workerId) => ({ workerId, heard: true }))];
   if (!workers.length) return empty("Nothing moved in the last hour", "Servers appear here when they push, deliver or acknowledge something.");
   const last = new Map(replicas.map((replica) => [replica.workerId, replica.timeSeries.at(-1)?.metrics]));
   return table(
     [
       { label: "Server", kind: "wide strong", cell: (row) => row.workerId },
-      { label: "Host", kind: "name", cell: (row) => row.hostname },
-      { label: "Processed", right: true, cell: (row) => count(row.messagesProcessed) },
-      { label: "Memory", right: true, cell: (row) => bytes(last.get(row.workerId)?.memory.rss_bytes?.last ?? last.get(row.workerId)?.memory.rssBytes?.last ?? 0) },
-      { label: "Loop delay", right: true, cell: (row) => millis(row.avgEventLoopLagMs) },
-      { label: "Queued calls", right: true, cell: (row) => count(row.jobQueueSize) },
-      { label: "Seen", right: true, cell: (row) => ago(row.lastSeen) },
+      { label: "Host", kind: "name", cell: (row) => row.hostname ?? "–" },
+      { label: "Processed", right: true, cell: (row) => (row.heard ? "–" : count(row.messagesProcessed)) },
+      { label: "Memory", right: true, cell: (row) => (row.heard ? "–" : bytes(last.get(row.workerId)?.memory.rss_bytes?.last ?? last.get(row.workerId)?.memory.rssBytes?.last ?? 0)) },
+      { label: "Loop delay", right: true, cell: (row) => (row.heard ? "–" : millis(row.avgEventLoopLagMs)) },
+      { label: "Queued calls", right: true, cell: (row) => (row.heard ? "–" : count(row.jobQueueSize)) },
+      { label: "Seen", right: true, cell: (row) => (row.heard ? chip("heard", "good") : ago(row.lastSeen)) },
     ],
     workers,
     { label: "Servers" },

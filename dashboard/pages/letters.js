@@ -1,7 +1,9 @@
 // Dead letters: what was given up and why, mended by hand or sent back, one by one or all that fit.
 
-import { get, part, post, remove } from "../api.js";
+import { get, getText, part, post, remove } from "../api.js";
+import { beside } from "../components/beside.js";
 import { fill, h } from "../components/dom.js";
+import { piece, pieces, read, spaced } from "../components/exact.js";
 import { ago, clock, count, groupName, plural, shortId } from "../components/format.js";
 import { attempt, dialog, toast } from "../components/overlay.js";
 import { button, cellButton, closeButton, empty, facts, field, input, json, loading, pageHead, table } from "../components/parts.js";
@@ -24,7 +26,7 @@ export async function show(root, { query }) {
     to: input({ type: "datetime-local" }),
   };
   const labels = { queue: "Queue", consumerGroup: "Group", partition: "Lane", errorContains: "Why", from: "Died from", to: "Until" };
-  let [offset, letters, chosen] = [0, [], null];
+  let [offset, letters] = [0, []];
   const picked = new Set();
   const [list, drawer] = [h("div", loading()), h("div")];
   const some = button("Redrive selected", redriveSome, { disabled: true, "data-test": "redrive-some" });
@@ -39,9 +41,11 @@ export async function show(root, { query }) {
   async function load() {
     const filter = wanted();
     history.replaceState(null, "", `#/dead-letters?${new URLSearchParams(Object.entries(filter))}`);
-    const answer = await attempt(() => get("/api/v1/dlq", { ...filter, limit: PAGE, offset }));
-    if (!answer) return;
-    letters = answer.messages;
+    const text = await attempt(() => getText("/api/v1/dlq", { ...filter, limit: PAGE, offset }));
+    if (!text) return;
+    const answer = JSON.parse(text);
+    const payloads = pieces(piece(text, "messages")).map(([, letter]) => piece(letter, "data") ?? "null");
+    letters = answer.messages.map((letter, n) => ({ ...letter, payload: payloads[n] }));
     for (const id of picked) if (!letters.some((letter) => letter.id === id)) picked.delete(id);
     all.disabled = !answer.total;
     count1();
@@ -51,14 +55,14 @@ export async function show(root, { query }) {
     }
     const columns = [
       { label: h("span.hidden-text", "Select"), cell: (row) => h("input", { type: "checkbox", checked: picked.has(row.id), "aria-label": `Select ${row.transactionId}`, "data-test": "pick", onchange: (event) => { event.target.checked ? picked.add(row.id) : picked.delete(row.id); count1(); } }) },
-      { label: "Transaction id", kind: "name", cell: (row) => cellButton(shortId(row.transactionId), () => open(row), row.transactionId) },
+      { label: "Transaction id", kind: "name", cell: (row) => cellButton(shortId(row.transactionId), () => open(row), row.id, row.transactionId) },
       { label: "Why it died", kind: "wide bad", cell: (row) => row.errorMessage || "no reason given" },
       { label: "Queue", kind: "name", cell: (row) => row.queue },
       { label: "Group", cell: (row) => groupName(row.consumerGroup) },
       { label: "Attempts", right: true, cell: (row) => count(row.retryCount) },
       { label: "Died", right: true, cell: (row) => h("span", { title: row.failedAt }, ago(row.failedAt)) },
     ];
-    fill(list, table(columns, letters, { pick: open, picked: (row) => row.id === chosen, label: "Dead letters" }), pager(answer, offset, (next) => { offset = next; load(); }));
+    fill(list, table(columns, letters, { pick: open, picked: (row) => side.is(row.id), label: "Dead letters" }), pager(answer, offset, (next) => { offset = next; load(); }));
   }
 
   function count1() {
@@ -76,7 +80,7 @@ export async function show(root, { query }) {
       done++;
     }
     toast(`${plural(done, "dead letter")} sent back`);
-    close();
+    side.close();
   }
 
   function everything() {
@@ -89,20 +93,8 @@ export async function show(root, { query }) {
     redriveAll(filter, load);
   }
 
-  async function open(row) {
-    chosen = row.id;
-    split.classList.add("open");
-    fill(drawer, loading());
-    await attempt(async () => fill(drawer, await details(row, close)));
-    load();
-  }
-
-  function close() {
-    chosen = null;
-    split.classList.remove("open");
-    fill(drawer);
-    load();
-  }
+  const side = beside(split, drawer, load);
+  const open = (row) => side.open(row.id, () => details(row, side.close));
 
   let timer = 0;
   Object.values(boxes).forEach((box) =>
@@ -144,7 +136,7 @@ async function details(row, close) {
         ["Died", `${clock(row.failedAt)} (${ago(row.failedAt)})`],
         row.producerSub && ["By", row.producerSub],
       ]),
-      h("div.stack", h("h3", "Payload"), json(row.data)),
+      h("div.stack", h("h3", "Payload"), json(read(row.payload))),
       h("div.stack", h("h3", "Trace"), timeline(traces.traces)),
     ),
   );
@@ -152,7 +144,7 @@ async function details(row, close) {
 
 function edit(row, close) {
   const payload = h("textarea.input", { rows: 12, spellcheck: "false", "data-test": "edit-payload" });
-  payload.value = JSON.stringify(row.data, null, 2);
+  payload.value = spaced(row.payload);
   const queue = input({ value: row.queue });
   const lane = input({ value: row.partition });
   dialog({

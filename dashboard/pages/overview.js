@@ -1,7 +1,7 @@
 // Everything at a glance: what flows, what waits, what is wrong.
 
 import { get } from "../api.js";
-import { listen, seen } from "../live.js";
+import { joined, KEPT, listen, seen } from "../live.js";
 import { fill, h, onceAFrame } from "../components/dom.js";
 import { bytes, count, millis, plural, rate, seconds } from "../components/format.js";
 import { timeChart } from "../components/chart.js";
@@ -50,6 +50,8 @@ export async function show(root) {
   const backlog = timeChart({ label: "Messages not acknowledged", height: 170, series: [{ label: "Backlog", colour: "ack", key: "pending", fill: true, gaps: true }] });
   const [queues, health, banner] = [h("div"), h("div"), h("div")];
   let range = "live";
+  // What the history knows of the minutes before this page was opened.
+  let earlier = [];
 
   fill(
     root,
@@ -73,16 +75,20 @@ export async function show(root) {
 
   async function charts() {
     if (range === "live") return live();
+    const [points, between] = await past(Number(range));
+    flow.draw(points, between);
+  }
+
+  async function past(minutes) {
     const to = new Date();
-    const from = new Date(to - Number(range) * 60_000);
-    const between = [from / 1000, to / 1000];
+    const from = new Date(to - minutes * 60_000);
     const { throughput } = await get("/api/v1/status", { from: from.toISOString(), to: to.toISOString() });
     const points = throughput.map((each) => ({ at: Date.parse(each.timestamp) / 1000, push: each.ingestedPerSecond, pop: each.popPerSecond, ack: each.processedPerSecond }));
-    flow.draw(points.sort((a, b) => a.at - b.at), between);
+    return [points.sort((a, b) => a.at - b.at), [from / 1000, to / 1000]];
   }
 
   const live = onceAFrame(() => {
-    if (range === "live") flow.draw(seen.points);
+    if (range === "live") flow.draw(joined(earlier, seen.points));
     wake.draw(seen.points);
     backlog.draw(seen.points);
   });
@@ -132,6 +138,7 @@ export async function show(root) {
   const slow = setInterval(() => range === "live" || charts().catch(() => {}), 30_000);
   numbers();
   live();
+  if (seen.points.length < KEPT) past(KEPT / 60).then(([points]) => { earlier = points; live(); }, () => {});
   await top();
   return () => {
     stops.forEach((stop) => stop());

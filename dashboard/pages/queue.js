@@ -1,7 +1,7 @@
 // One queue: what flows, which lanes are deep, who reads it, how it is set, and what can be done to it.
 
 import { get, part, post, remove } from "../api.js";
-import { listen, rates } from "../live.js";
+import { joined, KEPT, listen, rates } from "../live.js";
 import { fill, h, onceAFrame } from "../components/dom.js";
 import { count, groupName, millis, plural, rate, seconds } from "../components/format.js";
 import { timeChart } from "../components/chart.js";
@@ -36,7 +36,7 @@ export async function show(root, { parts: [name] }) {
     series: [
       { label: "Pushed", colour: "push", key: "push", fill: true },
       { label: "Delivered", colour: "deliver", key: "pop" },
-      { label: "Acknowledged", colour: "ack", key: "ack" },
+      { label: "Acked", colour: "ack", key: "ack" },
     ],
   });
   const lag = timeChart({
@@ -51,6 +51,8 @@ export async function show(root, { parts: [name] }) {
   const [lanes, groups, tools, badges] = [h("div"), h("div"), h("div.tools"), h("span.chips")];
   const form = h("div");
   let range = "live";
+  // What the history knows of the minutes before.
+  let earlier = [];
 
   fill(
     root,
@@ -64,8 +66,8 @@ export async function show(root, { parts: [name] }) {
       h("div.tiles.by7", Object.values(tiles).map((each) => each.box)),
       h(
         "div.grid",
-        wide("w6", panel("Messages per second", { tools: [flow.legend, switcher("Time", [["live", "Live"], ["60", "1 h"], ["1440", "24 h"]], range, choose)] }, flow.box)),
-        wide("w6", panel("Push to delivery, by minute", { tools: lag.legend }, lag.box)),
+        wide("w6", panel("Messages /s", { tools: [flow.legend, switcher("Time", [["live", "Live"], ["60", "1 h"], ["1440", "24 h"]], range, choose)] }, flow.box)),
+        wide("w6", panel("Push to delivery", { tools: lag.legend }, lag.box)),
         wide("w6", panel("Lanes by backlog", { note: `The ${LANES} deepest`, flush: true }, lanes)),
         wide("w6", panel("Consumer groups", { flush: true }, groups)),
         panel("Options", { id: "options", note: "Only what is changed is sent." }, form),
@@ -137,7 +139,8 @@ export async function show(root, { parts: [name] }) {
     tiles.waiting.set(count(kept.waiting), "on this server");
     if (range === "live") {
       const last = Math.floor(Date.now() / 1000);
-      flow.draw(kept.push.map((push, n) => ({ at: last - kept.push.length + 1 + n, push, pop: kept.pop[n], ack: kept.ack[n] })));
+      const seconds = kept.push.map((push, n) => ({ at: last - kept.push.length + 1 + n, push, pop: kept.pop[n], ack: kept.ack[n] }));
+      flow.draw(joined(earlier, seconds));
     }
   });
 
@@ -151,11 +154,19 @@ export async function show(root, { parts: [name] }) {
     const minutes = range === "live" ? 60 : Number(range);
     const to = Date.now();
     const [from, between] = [new Date(to - minutes * 60_000).toISOString(), [to / 1000 - minutes * 60, to / 1000]];
-    const { series } = await get("/api/v1/analytics/queue-ops", { queue: name, from });
+    const { series } = await get("/api/v1/analytics/queue-ops", { queue: name, from, to: new Date(to).toISOString() });
     const points = series.map((each) => ({ at: Date.parse(each.bucket) / 1000, push: each.pushPerSecond, pop: each.popPerSecond, ack: each.ackPerSecond, mean: each.popMessages ? each.avgLagMs : null, most: each.popMessages ? each.maxLagMs : null }));
     points.sort((a, b) => a.at - b.at);
     lag.draw(points, between);
     if (range !== "live") flow.draw(points, between);
+  }
+
+  async function before() {
+    const from = new Date(Date.now() - KEPT * 1000).toISOString();
+    const { series, bucketMinutes } = await get("/api/v1/analytics/queue-ops", { queue: name, from });
+    if (bucketMinutes > 1) return;
+    earlier = series.map((each) => ({ at: Date.parse(each.bucket) / 1000, push: each.pushPerSecond, pop: each.popPerSecond, ack: each.ackPerSecond })).sort((a, b) => a.at - b.at);
+    numbers();
   }
 
   async function refresh() {
@@ -185,6 +196,7 @@ export async function show(root, { parts: [name] }) {
   renewForm();
   numbers();
   past().catch(() => {});
+  before().catch(() => {});
   return () => {
     stop();
     clearInterval(timer);

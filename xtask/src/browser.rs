@@ -17,12 +17,13 @@ pub(crate) fn suite(run: &Run<'_>) -> Result<()> {
     let server = run.server()?;
     let mut play = Command::new(server.with_file_name("bugle-dashboard-tests"));
     play.arg("--server").arg(&server).arg("--shots").arg(run.target().join("browser"));
+    play.arg("--postgres").arg(run.dsn()?);
     tools::run(play.current_dir(run.root()))
 }
 
 /// The same, and its pictures replace those in the documentation.
 pub(crate) fn screenshots(root: &Path) -> Result<ExitCode> {
-    suites::prepared(root, &[Tool::Chromium], |run| {
+    suites::prepared(root, &[Tool::Chromium, Tool::Postgres], |run| {
         suite(run)?;
         let kept = root.join(KEPT);
         fs::create_dir_all(&kept)?;

@@ -22,6 +22,7 @@ mod fuzz;
 mod fuzz_input;
 mod instructions;
 mod models;
+mod packages;
 mod powercuts;
 mod python_client;
 mod rust_client;
@@ -57,6 +58,9 @@ cargo xtask <command>
   models [--minutes N]
                   explore new orders of steps in the concurrency models, for so long (10)
   openapi         renew docs/openapi.json from the code
+  packages [--no-build]
+                  build the Debian package, install it into a clean Debian and use it; follow the Dockerfile; check
+                  manifests against their schemas (needs root; not part of `test`)
   screenshots     renew the pictures in docs/screenshots by what the suite browser sees
   tidy            check headers, sizes, words, paths and layers of the sources
   help            this text
@@ -89,6 +93,7 @@ fn dispatch() -> Result<ExitCode> {
         "powercuts" => powercuts::run(&root, &rest),
         "models" => models::run(&root, &rest),
         "screenshots" if rest.is_empty() => browser::screenshots(&root),
+        "packages" => packages::run(&root, &rest),
         "openapi" if rest.is_empty() => suites::openapi(&root),
         "help" | "--help" | "-h" => {
             eprint!("{HELP}{}", suites::list());

@@ -40,7 +40,18 @@ const SUITES: [Suite; 12] = [
     Suite {
         name: "tests",
         about: "unit and integration tests",
-        needs: &[Tool::Nextest, Tool::Postgres, Tool::PgBouncer, Tool::Curl, Tool::Python, Tool::Node],
+        needs: &[
+            Tool::Nextest,
+            Tool::Postgres,
+            Tool::PgBouncer,
+            Tool::Curl,
+            Tool::Python,
+            Tool::Node,
+            Tool::Openssl,
+            Tool::Haproxy,
+            Tool::Nginx,
+            Tool::Yaml,
+        ],
         run: tests,
     },
     Suite {
@@ -58,7 +69,7 @@ const SUITES: [Suite; 12] = [
     Suite {
         name: "browser",
         about: "the dashboard in a real browser",
-        needs: &[Tool::Chromium],
+        needs: &[Tool::Chromium, Tool::Postgres],
         run: browser::suite,
     },
     Suite {
@@ -105,9 +116,14 @@ impl Run<'_> {
         Ok(self.target().join("debug/bugle"))
     }
 
+    /// The database of this run.
+    pub(crate) fn dsn(&self) -> Result<&str> {
+        self.dsn.as_deref().context("there is no PostgreSQL")
+    }
+
     /// Runs `suite` on every engine, and on the next even if it fails on one: both answers are wanted.
     pub(crate) fn on_every_engine(&self, suite: impl Fn(Engine<'_>) -> Result<()>) -> Result<()> {
-        let dsn = self.dsn.as_deref().context("there is no PostgreSQL")?;
+        let dsn = self.dsn()?;
         let mut faults = Vec::new();
         for engine in [Engine::Embedded, Engine::Postgres { dsn }] {
             eprintln!("\n-- on {}", engine.name());

@@ -19,12 +19,16 @@ pub(crate) enum Tool {
     Python,
     /// An interpreter of JavaScript.
     Node,
+    Openssl,
     /// A library that gives a process another clock.
     Faketime,
     /// Runs PostgreSQL clusters, with etcd.
     Patroni,
     Etcd,
     Haproxy,
+    Nginx,
+    /// Reads YAML, for the system's interpreter of Python.
+    Yaml,
     /// Systems we are compared with.
     Redis,
     RabbitMq,
@@ -37,6 +41,8 @@ pub(crate) enum Tool {
     Valgrind,
     /// A browser without a window.
     Chromium,
+    /// Makes a small Debian in a directory.
+    Debootstrap,
 }
 
 impl Tool {
@@ -48,10 +54,13 @@ impl Tool {
             Self::Curl => on_path("curl").is_some(),
             Self::Python => succeeds("python3", &["-c", "import ensurepip, venv"]),
             Self::Node => on_path("node").is_some(),
+            Self::Openssl => on_path("openssl").is_some(),
             Self::Faketime => on_path("faketime").is_some(),
             Self::Patroni => on_path("patroni").is_some(),
             Self::Etcd => on_path("etcd").is_some(),
             Self::Haproxy => on_path("haproxy").is_some(),
+            Self::Nginx => on_path("nginx").is_some(),
+            Self::Yaml => succeeds("/usr/bin/python3", &["-c", "import yaml"]),
             Self::Redis => on_path("redis-server").is_some(),
             Self::RabbitMq => Path::new("/usr/lib/rabbitmq/bin/rabbitmq-server").is_file(),
             Self::Nats => on_path("nats-server").is_some(),
@@ -59,6 +68,7 @@ impl Tool {
             Self::Strace => on_path("strace").is_some(),
             Self::Valgrind => on_path("valgrind").is_some(),
             Self::Chromium => on_path("chromium").is_some(),
+            Self::Debootstrap => on_path("debootstrap").is_some(),
         }
     }
 
@@ -71,10 +81,13 @@ impl Tool {
             Self::Curl => Some("curl"),
             Self::Python => Some("python3-venv"),
             Self::Node => Some("nodejs"),
+            Self::Openssl => Some("openssl"),
             Self::Faketime => Some("faketime"),
             Self::Patroni => Some("patroni"),
             Self::Etcd => Some("etcd-server"),
             Self::Haproxy => Some("haproxy"),
+            Self::Nginx => Some("nginx-light"),
+            Self::Yaml => Some("python3-yaml"),
             Self::Redis => Some("redis-server"),
             Self::RabbitMq => Some("rabbitmq-server"),
             Self::Nats => Some("nats-server"),
@@ -82,6 +95,7 @@ impl Tool {
             Self::Strace => Some("strace"),
             Self::Valgrind => Some("valgrind"),
             Self::Chromium => Some("chromium"),
+            Self::Debootstrap => Some("debootstrap"),
         }
     }
 }

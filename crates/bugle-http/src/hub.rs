@@ -1,8 +1,10 @@
 //! Those who listen to what happens, as it happens.
 //!
 //! Each event is spelled once and sent to all who listen to its topic. Who cannot follow misses events, and keeps nobody
-//! else waiting. Whoever comes first must begin to tell, and stops when nobody listens any more.
+//! else waiting. Whoever comes first must begin to tell, and stops a minute after nobody listens any more: who comes until then
+//! is told what happened meanwhile, so that a page that is opened anew need not begin with empty charts.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -14,6 +16,11 @@ use tokio::sync::broadcast::{Receiver, Sender};
 pub(crate) const MOST: usize = 64;
 /// Events of each topic that a slow listener may be behind.
 const BEHIND: usize = 16;
+
+/// Events of a topic that are kept for those who come.
+pub(crate) const RECENT: usize = 120;
+/// Looks at [`Hub::wanted`] after which it is over when nobody listens.
+const LINGERS: u32 = 60;
 
 /// What can be listened to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +50,11 @@ impl Topic {
     fn name(self) -> &'static str {
         Self::ALL[self as usize].1
     }
+
+    /// Whether events say what happened, and not how it is: only those are of use later.
+    fn is_history(self) -> bool {
+        matches!(self, Self::Server | Self::Queues)
+    }
 }
 
 /// One event, spelled.
@@ -60,8 +72,10 @@ struct State {
     /// By topic.
     wanted: [usize; Topic::ALL.len()],
     /// The latest events, for those who come.
-    last: [Option<Bytes>; Topic::ALL.len()],
+    recent: [VecDeque<Bytes>; Topic::ALL.len()],
     running: bool,
+    /// Looks since somebody listened.
+    idle: u32,
 }
 
 impl Default for Hub {
@@ -105,29 +119,45 @@ impl Hub {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begin to listen, and whether somebody must begin to tell; `None` = too many listen.
-    pub(crate) fn join(self: &Arc<Self>, topics: Vec<Topic>) -> Option<(Listener, bool)> {
+    /// Begin to listen, with so many events of each topic from before, and whether somebody must begin to tell; `None` = too
+    /// many listen.
+    pub(crate) fn join(self: &Arc<Self>, topics: Vec<Topic>, recent: usize) -> Option<(Listener, bool)> {
         let mut state = self.state();
         if state.listeners >= MOST {
             return None;
         }
         state.listeners += 1;
         topics.iter().for_each(|topic| state.wanted[*topic as usize] += 1);
-        let before = topics.iter().filter_map(|topic| state.last[*topic as usize].clone()).collect();
+        state.idle = 0;
+        let kept = topics.iter().map(|topic| &state.recent[*topic as usize]);
+        let before = kept.flat_map(|kept| kept.range(kept.len().saturating_sub(recent)..)).cloned().collect();
         let begin = !std::mem::replace(&mut state.running, true);
         let receiver = self.sender.subscribe();
         drop(state);
         Some((Listener { hub: self.clone(), topics, before, receiver }, begin))
     }
 
-    /// What is wanted; `None` = nobody listens any more, and whoever comes starts another ticker.
+    /// What is wanted; `None` = nobody has listened for long, and whoever comes starts another ticker.
     pub(crate) fn wanted(&self) -> Option<Vec<Topic>> {
         let mut state = self.state();
         if state.listeners == 0 {
+            state.idle += 1;
+        }
+        if state.idle > LINGERS {
             *state = State::default();
             return None;
         }
-        let wanted = |topic: &Topic| state.wanted[*topic as usize] > 0;
+        let lingers = state.listeners == 0;
+        if lingers {
+            // How it is now grows old while nobody asks.
+            let passing = Topic::ALL.iter().filter(|(topic, _)| !topic.is_history());
+            passing.for_each(|(topic, _)| state.recent[*topic as usize].clear());
+        }
+        // What was told of is told of further; what says how it is waits for somebody to ask.
+        let wanted = |topic: &Topic| {
+            let at = *topic as usize;
+            state.wanted[at] > 0 || lingers && topic.is_history() && !state.recent[at].is_empty()
+        };
         Some(Topic::ALL.iter().map(|(topic, _)| *topic).filter(wanted).collect())
     }
 
@@ -135,7 +165,13 @@ impl Hub {
     pub(crate) fn send(&self, topic: Topic, event: &impl Serialize) {
         let Ok(data) = serde_json::to_string(event) else { return };
         let text = Bytes::from(format!("event: {}\ndata: {data}\n\n", topic.name()));
-        self.state().last[topic as usize] = Some(text.clone());
+        let mut state = self.state();
+        let kept = &mut state.recent[topic as usize];
+        if kept.len() >= if topic.is_history() { RECENT } else { 1 } {
+            kept.pop_front();
+        }
+        kept.push_back(text.clone());
+        drop(state);
         // Nobody is there to hear it: then it is not told.
         let _ = self.sender.send((topic, text));
     }
@@ -148,29 +184,48 @@ mod tests {
     #[tokio::test]
     async fn the_first_begins_to_tell_and_the_last_ends_it() {
         let hub = Arc::new(Hub::default());
-        let (mut one, begin) = hub.join(vec![Topic::Server]).unwrap();
+        let (mut one, begin) = hub.join(vec![Topic::Server], 1).unwrap();
         assert!(begin);
-        let (mut two, begin) = hub.join(vec![Topic::Queues, Topic::Server]).unwrap();
+        let (mut two, begin) = hub.join(vec![Topic::Queues, Topic::Server], 1).unwrap();
         assert!(!begin);
         assert_eq!(hub.wanted().unwrap(), [Topic::Server, Topic::Queues]);
         hub.send(Topic::Queues, &1);
         hub.send(Topic::Server, &2);
         assert_eq!(one.next().await.unwrap(), "event: server\ndata: 2\n\n");
         assert_eq!(two.next().await.unwrap(), "event: queues\ndata: 1\n\n");
-        let (late, _) = hub.join(vec![Topic::Server]).unwrap();
+        let (late, _) = hub.join(vec![Topic::Server], 1).unwrap();
         assert_eq!(late.before, ["event: server\ndata: 2\n\n"]);
         drop((one, two, late));
+        (0..LINGERS).for_each(|_| assert!(hub.wanted().is_some()));
         assert!(hub.wanted().is_none());
-        let (again, begin) = hub.join(vec![Topic::Server]).unwrap();
+        let (again, begin) = hub.join(vec![Topic::Server], 1).unwrap();
         assert!(begin && again.before.is_empty(), "what was told before is old");
+    }
+
+    #[test]
+    fn who_comes_again_hears_what_happened_meanwhile() {
+        let hub = Arc::new(Hub::default());
+        let (page, _) = hub.join(vec![Topic::Server, Topic::Totals], 9).unwrap();
+        assert!(page.before.is_empty());
+        drop(page);
+        assert!(hub.wanted().unwrap().is_empty(), "nothing was told yet");
+        hub.send(Topic::Totals, &0);
+        (0..RECENT + 5).for_each(|n| hub.send(Topic::Server, &n));
+        assert_eq!(hub.wanted().unwrap(), [Topic::Server], "what queues hold is not counted for nobody");
+        let (again, begin) = hub.join(vec![Topic::Server, Topic::Totals], 3).unwrap();
+        assert!(!begin);
+        let told = [122, 123, 124].map(|n| format!("event: server\ndata: {n}\n\n"));
+        assert_eq!(again.before, told, "and nothing old of what is");
+        let (all, _) = hub.join(vec![Topic::Server], 1000).unwrap();
+        assert_eq!(all.before.len(), RECENT, "bounded");
     }
 
     #[test]
     fn listeners_are_bounded() {
         let hub = Arc::new(Hub::default());
-        let many: Vec<_> = (0..MOST).map(|_| hub.join(vec![Topic::Totals]).unwrap()).collect();
-        assert!(hub.join(vec![Topic::Totals]).is_none());
+        let many: Vec<_> = (0..MOST).map(|_| hub.join(vec![Topic::Totals], 1).unwrap()).collect();
+        assert!(hub.join(vec![Topic::Totals], 1).is_none());
         drop(many);
-        assert!(hub.join(vec![Topic::Totals]).is_some());
+        assert!(hub.join(vec![Topic::Totals], 1).is_some());
     }
 }

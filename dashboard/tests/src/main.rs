@@ -1,7 +1,7 @@
-//! Uses the dashboard as people do: a real browser, a real server on the embedded engine, real traffic. What a click does is
-//! looked for by the API. Pictures of every page are kept.
+//! Uses the dashboard as people do: a real browser, real servers, real traffic: one on the embedded engine, two on one PostgreSQL.
+//! What a click does is looked for by the API. Pictures of every page are kept.
 //!
-//! `bugle-dashboard-tests --server target/debug/bugle --shots target/browser [--sources dashboard/tests]`
+//! `bugle-dashboard-tests --server target/debug/bugle --postgres DSN --shots target/browser [--sources dashboard/tests]`
 
 mod chromium;
 mod page;
@@ -23,24 +23,27 @@ use server::Server;
 /// What was asked for.
 struct Asked {
     server: PathBuf,
+    postgres: String,
     shots: PathBuf,
     sources: PathBuf,
 }
 
 fn asked() -> Result<Asked> {
     let (mut server, mut shots) = (PathBuf::from("target/debug/bugle"), PathBuf::from("target/browser"));
-    let mut sources = PathBuf::from("dashboard/tests");
+    let (mut sources, mut postgres) = (PathBuf::from("dashboard/tests"), None);
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let value = words.next().with_context(|| format!("{word} needs a value"))?;
         match word.as_str() {
             "--server" => server = value.into(),
+            "--postgres" => postgres = Some(value),
             "--shots" => shots = value.into(),
             "--sources" => sources = value.into(),
             _ => bail!("no option {word}"),
         }
     }
-    Ok(Asked { server: std::path::absolute(server)?, shots, sources })
+    let postgres = postgres.context("--postgres DSN is missing")?;
+    Ok(Asked { server: std::path::absolute(server)?, postgres, shots, sources })
 }
 
 fn main() -> ExitCode {
@@ -54,7 +57,7 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<()> {
-    let Asked { server: program, shots, sources } = asked()?;
+    let Asked { server: program, postgres, shots, sources } = asked()?;
     let profile = tempfile::tempdir()?;
     let axe = std::fs::read_to_string(sources.join("vendor/axe.min.js")).context("read axe")?;
     let server = Server::start(&program, &[], &shots.join("server.log"))?;
@@ -67,6 +70,7 @@ fn run() -> Result<()> {
         page.settle(name)?;
         eprintln!("ok   {:>5.1} s  {name}", start.elapsed().as_secs_f64());
     }
+    checks::cluster::two_servers(&mut page, &program, &postgres).context("two servers on one database")?;
     checks::login::signs_in(&mut page, &program).context("signing in")?;
     eprintln!("all  {:>5.1} s  pictures in {}", begun.elapsed().as_secs_f64(), page.shots().display());
     Ok(())

@@ -154,8 +154,17 @@ impl Page {
         self.press(letter, "", letter)
     }
 
+    /// Press the key that leaves what is open.
+    pub(crate) fn escape(&mut self) -> Result<()> {
+        self.press("Escape", "Escape", "")
+    }
+
     fn press(&mut self, key: &str, code: &str, text: &str) -> Result<()> {
-        let virtual_code = if key == "Backspace" { 8 } else { 0 };
+        let virtual_code = match key {
+            "Backspace" => 8,
+            "Escape" => 27,
+            _ => 0,
+        };
         for kind in ["keyDown", "keyUp"] {
             let mut event =
                 json!({ "type": kind, "key": key, "code": code, "windowsVirtualKeyCode": virtual_code });

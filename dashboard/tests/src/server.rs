@@ -33,7 +33,7 @@ impl Server {
         let mut command = Command::new(program);
         command.env_clear().current_dir(data.path()).stdin(Stdio::null()).stdout(Stdio::piped());
         command.stderr(fs::File::create(log)?);
-        command.args(["serve", "--listen=127.0.0.1:0", "--store=embedded", "--log-level=warn"]);
+        command.args(["serve", "--listen=127.0.0.1:0", "--log-level=warn"]);
         command.arg(format!("--data-dir={}", data.path().join("data").display())).args(flags);
         let mut process = command.spawn().with_context(|| format!("start {}", program.display()))?;
         let mut line = String::new();
@@ -77,9 +77,24 @@ impl Api {
         self.call("POST", path, Some(body))
     }
 
-    /// One request. An answer that is no success is an error; one without a body is null.
-    pub(crate) fn call(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value> {
-        let text = body.map(Value::to_string).unwrap_or_default();
+    /// The same with a body that is a text already.
+    pub(crate) fn post_text(&self, path: &str, body: &str) -> Result<String> {
+        self.send("POST", path, body)
+    }
+
+    /// The answer as it is written.
+    pub(crate) fn get_text(&self, path: &str) -> Result<String> {
+        self.send("GET", path, "")
+    }
+
+    /// One request. One without a body is null.
+    fn call(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value> {
+        let body = self.send(method, path, &body.map(Value::to_string).unwrap_or_default())?;
+        Ok(if body.is_empty() { Value::Null } else { serde_json::from_str(&body)? })
+    }
+
+    /// An answer that is no success is an error.
+    fn send(&self, method: &str, path: &str, text: &str) -> Result<String> {
         let key = self.key.as_ref().map(|key| format!("X-API-Key: {key}\r\n")).unwrap_or_default();
         let head = format!(
             "{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n{key}Content-Length: {}\r\n\r\n",
@@ -98,7 +113,7 @@ impl Api {
         let body = if chunked { unchunked(rest) } else { rest.to_owned() };
         let status = head.split(' ').nth(1).unwrap_or_default();
         ensure!(status.starts_with('2'), "{method} {path}: {status} {body}");
-        Ok(if body.is_empty() { Value::Null } else { serde_json::from_str(&body)? })
+        Ok(body)
     }
 }
 

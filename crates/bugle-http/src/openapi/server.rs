@@ -53,6 +53,12 @@ fn live(api: &mut Api) {
              answers; `totals` are what the queues of all servers hold. While nobody listens nothing is counted for this.",
         )
         .takes(parameter::text("topics", &format!("What to tell, separated by commas: {names}. `server` if absent.")))
+        .takes(number(
+            "recent",
+            Some(1),
+            "Events of `server` and `queues` from before that are told first, at most 120, as far as they are kept: from the first \
+             listener until a minute after the last.",
+        ))
         .answers_with(200, content("Events without end.", &[(events::KIND, schema)], &[]))
         .bounded();
 }

@@ -18,7 +18,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::app::App;
 use crate::error::Failure;
-use crate::hub::Topic;
+use crate::hub::{RECENT, Topic};
 use crate::query::Query;
 
 /// How long one may listen before it must ask again, and show its credentials.
@@ -31,12 +31,13 @@ pub(crate) async fn events(
     State(app): State<Arc<App>>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Failure> {
-    let topics = topics(&Query::read(query.as_deref())?)?;
+    let query = Query::read(query.as_deref())?;
+    let (topics, recent) = (topics(&query)?, recent(&query)?);
     let too_many = || Refused::Busy {
         reason: "too many listen to events of this server".into(),
         retry_after: Duration::from_secs(10),
     };
-    let (mut listener, begin) = app.hub.join(topics).ok_or_else(too_many)?;
+    let (mut listener, begin) = app.hub.join(topics, recent).ok_or_else(too_many)?;
     if begin {
         tokio::spawn(ticker::tick(app.clone()));
     }
@@ -64,6 +65,13 @@ pub(crate) async fn events(
     Ok(response)
 }
 
+/// Events of each topic from before that are asked for; the last one if that is not said.
+fn recent(query: &Query<'_>) -> Result<usize, Refused> {
+    let wanted = query.strict_number("recent")?.unwrap_or(1);
+    let told = usize::try_from(wanted).ok().filter(|wanted| *wanted <= RECENT);
+    told.ok_or_else(|| Refused::Invalid(format!("recent must be between 0 and {RECENT}")))
+}
+
 /// The topics asked for, each once; `server` if none are.
 fn topics(query: &Query<'_>) -> Result<Vec<Topic>, Refused> {
     let mut topics = Vec::new();
@@ -88,6 +96,9 @@ mod tests {
         let read = |raw| topics(&Query::read(Some(raw)).unwrap());
         assert_eq!(read("").unwrap(), [Topic::Server]);
         assert_eq!(read("topics=queues,%20totals,queues").unwrap(), [Topic::Queues, Topic::Totals]);
+        let events = |raw| recent(&Query::read(Some(raw)).unwrap());
+        assert_eq!((events("").unwrap(), events("recent=120").unwrap()), (1, 120));
+        assert!(["recent=121", "recent=-1"].iter().all(|raw| events(raw).is_err()));
         let error = read("topics=server,weather").unwrap_err().to_string();
         assert!(error.starts_with("topics must be a list of server, queues"), "{error}");
     }

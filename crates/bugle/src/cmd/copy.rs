@@ -21,13 +21,21 @@ use crate::ending::End;
 use crate::output::{OutputArgs, plain};
 use crate::progress::Progress;
 use crate::settings::Span;
-use route::Route;
+pub(super) use route::Route;
 use state::State;
 
 /// What the target remembers of transaction ids while a copy goes on: an interrupted one has a week.
 const DEDUPE_SECONDS: u64 = 7 * 86_400;
 /// Servers of other versions count with a delay.
 const COUNTING: Duration = Duration::from_secs(30);
+
+/// Between two looks at whether it has caught up.
+const LOOK: Duration = Duration::from_millis(500);
+/// So often it is looked whether messages came while others were copied.
+const ROUNDS: usize = 5;
+
+/// What to do about producers that do not stop.
+pub(super) const STILL_PUSHED: &str = "messages are still pushed at the source; stop producers, or send them to the target, and run the same command again";
 
 /// What cannot be carried by the protocol.
 pub(super) const STAYS: &str =
@@ -129,8 +137,14 @@ pub(super) async fn queue_over(route: &Route, queue: &str, group: &str, terms: &
     let original = route.described(queue).await.with_context(about)?;
     let (open, closed) = while_copying(&original);
     route.configure(&open).await.with_context(about)?;
-    let messages = messages_over(route, queue, group, terms).await.with_context(about)?;
-    verify(route, queue).await.with_context(about)?;
+    let mut messages = 0;
+    for round in 1.. {
+        messages += messages_over(route, queue, group, terms).await.with_context(about)?;
+        if counted(route, queue, group).await.with_context(about)? {
+            break;
+        }
+        ensure!(round < ROUNDS, "queue {}: {STILL_PUSHED}", plain(queue));
+    }
     let groups =
         if terms.no_groups { 0 } else { positions::carry(route, queue, group).await.with_context(about)? };
     route.configure(&closed).await.with_context(about)?;
@@ -158,10 +172,10 @@ fn while_copying(original: &Value) -> (Value, Value) {
     (open, closed)
 }
 
-/// Until the source has no more for the copy's group.
+/// Until the source has no more for the copy's group at some moment.
 async fn messages_over(route: &Route, queue: &str, group: &str, terms: &CopyTerms) -> Result<u64> {
     let mut progress = Progress::new("copying");
-    let (mut copied, mut quiet_since) = (0, None::<Instant>);
+    let (mut copied, mut quiet_since, mut looked) = (0, None::<Instant>, Instant::now());
     loop {
         let popped = route.pop(queue, group, terms.batch).await?;
         if popped.messages.is_empty() {
@@ -187,23 +201,32 @@ async fn messages_over(route: &Route, queue: &str, group: &str, terms: &CopyTerm
         }
         route.ack(group, &popped.messages).await?;
         progress.at(copied, None);
+        // Producers that never pause keep it from an empty answer; that it has caught up is told by a batch that is not full.
+        if popped.messages.len() < terms.batch as usize && looked.elapsed() > LOOK {
+            looked = Instant::now();
+            if route.lag(queue, group).await? == 0 {
+                return Ok(copied);
+            }
+        }
     }
 }
 
-/// The target holds at least what the source holds, partition by partition.
-pub(super) async fn verify(route: &Route, queue: &str) -> Result<()> {
+/// Whether the target holds at least what the source holds, partition by partition; `false` = the source has more by now.
+async fn counted(route: &Route, queue: &str, group: &str) -> Result<bool> {
     let deadline = Instant::now() + COUNTING;
     loop {
         let (source, target) =
             (route.totals(&route.from, queue).await?, route.totals(&route.to, queue).await?);
         let held = |name: &String| target.get(name).copied().unwrap_or_default();
         let Some((name, total)) = source.iter().find(|(name, total)| held(name) < **total) else {
-            return Ok(());
+            return Ok(true);
         };
+        if route.lag(queue, group).await? > 0 {
+            return Ok(false);
+        }
         if Instant::now() > deadline {
             bail!(
-                "partition {} has {total} messages at the source and {} at the target; if messages were pushed meanwhile, run the \
-                 same command again",
+                "partition {} has {total} messages at the source and {} at the target",
                 plain(name),
                 held(name)
             );

@@ -1,4 +1,5 @@
-//! `bugle move`: a queue to another server or another engine. It is copied, counted, and deleted at the source only when that is asked for.
+//! `bugle move`: a queue to another server or another engine. It is copied, counted, and deleted at the source only when that is asked for and
+//! nobody pushes to it any more.
 
 use std::time::Duration;
 
@@ -6,11 +7,12 @@ use anyhow::{Result, ensure};
 use clap::Args;
 use serde_json::json;
 
-use super::copy::{CopyTerms, STAYS, queue_over, verify};
+use super::copy::{CopyTerms, Route, STAYS, STILL_PUSHED, queue_over};
 use super::place::Place;
 use crate::confirm::ConfirmArgs;
 use crate::ending::End;
-use crate::output::OutputArgs;
+use crate::output::{OutputArgs, plain};
+use crate::settings::Span;
 
 /// Arguments of `bugle move`.
 #[derive(Debug, Args)]
@@ -23,9 +25,12 @@ pub(crate) struct MoveArgs {
     /// Where it goes, in the same forms
     #[arg(long, value_name = "URL|DIR|DSN")]
     to: String,
-    /// Delete it at the source when everything is over there and counted
+    /// Delete it at the source when everything is over there and counted, and nothing came for a while
     #[arg(long)]
     delete_source: bool,
+    /// How long nothing may have been pushed at the source before it is deleted there
+    #[arg(long, default_value = "3s", value_name = "DURATION")]
+    quiet: Span,
     #[command(flatten)]
     confirm: ConfirmArgs,
     #[command(flatten)]
@@ -46,12 +51,12 @@ pub(crate) async fn run(args: MoveArgs) -> Result<()> {
     // The same for every try, so that one that was interrupted is gone on with.
     let group = format!("bugle-copy-move-{}", to_name(&args.to));
     let copied = queue_over(&route, queue, &group, &args.terms).await?;
-    route.forget(&group, queue).await?;
     if args.delete_source {
-        // What was pushed since then would be lost.
-        tokio::time::sleep(Duration::from_millis(200)).await;
-        verify(&route, queue).await?;
+        quiet(&route, queue, &group, args.quiet.0).await?;
+        // The copy's group goes with it.
         route.from.admin().delete_queue(queue).await?;
+    } else {
+        route.forget(&group, queue).await?;
     }
     let deleted = if args.delete_source { "deleted at the source" } else { "kept at the source" };
     let (messages, groups) = (copied.messages, copied.groups);
@@ -60,6 +65,18 @@ pub(crate) async fn run(args: MoveArgs) -> Result<()> {
         "{messages} messages and the positions of {groups} groups copied and counted; {deleted}\n{STAYS}\n"
     );
     args.output.one(&told, &lines)
+}
+
+/// What was pushed since it was copied would be lost: the copy's group has everything before it that came, in whatever partition.
+async fn quiet(route: &Route, queue: &str, group: &str, span: Duration) -> Result<()> {
+    tokio::time::sleep(span).await;
+    let came = route.lag(queue, group).await?;
+    ensure!(
+        came == 0,
+        "queue {}: nothing is deleted, {came} came since it was copied: {STILL_PUSHED}",
+        plain(queue)
+    );
+    Ok(())
 }
 
 /// Of a place, in letters that a group's name may have; it says nothing of passwords.

@@ -1,15 +1,11 @@
-//! The guides are true: their commands run and their programs do what they say, on a real server; settings, links and files that
-//! they and the packages in `deploy/` name exist.
+//! Settings, links and files that the guides and the packages in `deploy/` name exist. Their commands are run by the tests of the
+//! command line (`tests/cli/docs.rs`).
 
 use std::collections::BTreeSet;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
-use crate::common::{Client, On, command};
-
-/// Where readers of the guides have their server.
-const READERS: &str = "http://127.0.0.1:6632";
+use crate::common::command;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -20,64 +16,10 @@ fn read(file: impl AsRef<Path>) -> String {
     std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
 }
 
-fn url(server: &Client) -> String {
-    format!("http://{}", server.address())
-}
-
-/// The blocks of a language in a document, in order.
-fn blocks(document: &str, language: &str) -> Vec<String> {
-    let fences = document.split("\n```").skip(1).step_by(2);
-    let of = |block: &str| block.strip_prefix(language)?.strip_prefix('\n').map(str::to_owned);
-    fences.filter_map(of).collect()
-}
-
-/// Run a program that is given to an interpreter as its input.
-async fn interpret(interpreter: &[&str], program: &str, server: &str, dir: &Path) -> Output {
-    let mut command = Command::new(interpreter[0]);
-    command.args(&interpreter[1..]).env("BUGLE_SERVER", server).current_dir(dir);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut running = command.spawn().unwrap_or_else(|error| panic!("{interpreter:?}: {error}"));
-    running.stdin.take().unwrap().write_all(program.as_bytes()).unwrap();
-    tokio::task::spawn_blocking(move || running.wait_with_output().unwrap()).await.unwrap()
-}
-
 fn told(output: &Output) -> String {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{}: {errors}", output.status);
     String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-#[tokio::test]
-async fn commands_of_the_guides_run() {
-    let mut count = 0;
-    for guide in ["docs/concepts.md", "docs/consuming.md"] {
-        let on = On::embedded();
-        let server = on.start().await;
-        for block in blocks(&read(guide), "sh") {
-            let block = block.replace(READERS, &url(&server));
-            let output = interpret(&["sh", "-eu"], &block, &url(&server), on.dir()).await;
-            assert!(!told(&output).is_empty(), "{guide}: nothing came of {block}");
-            count += 1;
-        }
-    }
-    assert!(count >= 5, "{count}");
-}
-
-#[tokio::test]
-async fn programs_of_the_guides_consume() {
-    let on = On::embedded();
-    let server = on.start().await;
-    let guide = read("docs/consuming.md");
-    let [python] = &blocks(&guide, "python")[..] else { panic!("one program in Python") };
-    let output = interpret(&["python3", "-"], python, &url(&server), on.dir()).await;
-    assert_eq!(told(&output), "a 0\na 1\na 2\n");
-    let [script] = &blocks(&guide, "js")[..] else { panic!("one program in JavaScript") };
-    let output = interpret(&["node", "--input-type=module", "-"], script, &url(&server), on.dir()).await;
-    assert_eq!(told(&output), "a { n: 1 }\na { n: 2 }\na { n: 3 }\n");
-    for (queue, group) in [("python", "py"), ("js", "js")] {
-        let answer = server.get(&format!("/api/v1/pop/queue/{queue}?consumerGroup={group}")).await;
-        assert_eq!(answer.status, 204, "{queue} is consumed");
-    }
 }
 
 /// Files below `dir` with their contents.

@@ -76,9 +76,20 @@ on_both_engines! {
     }
 }
 
-#[test]
-fn an_interrupted_copy_goes_on_and_stores_nothing_twice() {
-    let (on, other) = (On::embedded(), On::embedded());
+#[tokio::test]
+async fn an_interrupted_copy_goes_on_from_files_to_a_database() {
+    let (from, to) = (On::embedded(), On::postgres().await);
+    tokio::task::spawn_blocking(|| goes_on(from, to)).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_interrupted_copy_goes_on_from_a_database_to_files() {
+    let (from, to) = (On::postgres().await, On::embedded());
+    tokio::task::spawn_blocking(|| goes_on(from, to)).await.unwrap();
+}
+
+/// It is killed in the middle, twice; nothing is stored twice or lost.
+fn goes_on(on: On, other: On) {
     let (from, to) = (on.start(), other.start());
     fill(&from);
     // Killed again and again while it works, however far it got.

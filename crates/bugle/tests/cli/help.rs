@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::support::{Ran, program};
 
-fn help(words: &[&str]) -> String {
+pub(crate) fn help(words: &[&str]) -> String {
     let dir = tempfile::tempdir().unwrap();
     let mut command = program(dir.path());
     // The width of a page, whatever terminal the tests run in.

@@ -1,6 +1,8 @@
 //! `bugle move`.
 
-use crate::support::On;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use crate::support::{On, until};
 
 /// From one engine to the other, offline: neither has a server.
 async fn between(from: On, to: On) {
@@ -49,4 +51,62 @@ fn between_running_servers_it_stays_unless_told_otherwise() {
     from.bugle(&["move", "q", "--to", to.url(), "--delete-source"]).fails(2);
     let used = from.bugle(&["move", "q", "--to", &on.place()]).fails(1);
     assert!(used.contains("by its URL"), "{used}");
+}
+
+on_both_engines! {
+    fn nothing_is_deleted_while_messages_come(on: On) {
+        let other = On::embedded();
+        let (from, to) = (on.start(), other.start());
+        let (over, pushed) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let deletes = ["move", "q", "--to", to.url(), "--delete-source", "--yes", "--quiet", "2s"];
+        std::thread::scope(|scope| {
+            // A producer that nobody stopped; each push is a program, which takes its time.
+            scope.spawn(|| {
+                while !over.load(Ordering::Acquire) {
+                    let n = pushed.load(Ordering::Acquire);
+                    from.push("q", &format!("p{}", n % 3), &[&n.to_string()]);
+                    pushed.store(n + 1, Ordering::Release);
+                }
+            });
+            until("some are there", || pushed.load(Ordering::Acquire) > 3);
+            let told = from.bugle(&deletes).fails(1);
+            over.store(true, Ordering::Release);
+            assert!(told.contains("still pushed at the source"), "{told}");
+        });
+        from.bugle(&["queue", "describe", "q"]).ok();
+        // The same command goes on, and is done when it is quiet.
+        assert!(from.bugle(&deletes).ok().contains("deleted at the source"));
+        from.bugle(&["queue", "describe", "q"]).fails(3);
+        let mut arrived: Vec<usize> =
+            to.payloads("q", "g").iter().map(|payload| payload.parse().unwrap()).collect();
+        assert!((0..3).all(|lane| arrived.iter().filter(|n| *n % 3 == lane).is_sorted()), "{arrived:?}");
+        arrived.sort_unstable();
+        assert_eq!(arrived, (0..pushed.into_inner()).collect::<Vec<_>>(), "all of them, each once");
+    }
+}
+
+/// One that comes after the copy, into a partition of its own, and not again: the deletion is refused by it alone.
+#[test]
+fn one_message_is_enough() {
+    let (on, other) = (On::embedded(), On::embedded());
+    let (from, to) = (on.start(), other.start());
+    from.push("q", "a", &["1"]);
+    let mut moving = from
+        .command(&["move", "q", "--to", to.url(), "--delete-source", "--yes", "--quiet", "5s"])
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    // It is copied when its groups are carried, which is the last of it.
+    until("it is over there", || to.payloads("q", "g") == ["1"]);
+    until("the options are those of the source", || {
+        let window = |server: &crate::support::Server| {
+            server.json(&["queue", "configure", "q"])["options"]["dedupWindowSeconds"].clone()
+        };
+        window(&to) == window(&from)
+    });
+    from.push("q", "late", &["2"]);
+    assert_eq!(moving.wait().unwrap().code(), Some(1));
+    let mut kept = from.payloads("q", "g");
+    kept.sort_unstable();
+    assert_eq!(kept, ["1", "2"], "nothing is lost");
 }

@@ -1,5 +1,6 @@
 //! What the dashboard must do, in the order it is tried: an empty server, one with traffic, every action, very many queues.
 
+pub(crate) mod cluster;
 pub(crate) mod login;
 
 mod empty;

@@ -20,6 +20,7 @@ pub(super) fn with_traffic(page: &mut Page, api: &Api) -> Result<()> {
     page.eval("new Promise((done) => setTimeout(done, 1500))")?;
     page.judge("queues")?;
 
+    filled_at_once(page)?;
     page.go("/queues/orders")?;
     page.until("document.querySelector('#options form')")?;
     page.until_text("billing")?;
@@ -51,6 +52,22 @@ pub(super) fn with_traffic(page: &mut Page, api: &Api) -> Result<()> {
     page.until_text("Push maintenance")?;
     page.judge("cluster")?;
     traffic.stop();
+    Ok(())
+}
+
+/// A page that is opened anew shows what was before: the server kept it.
+fn filled_at_once(page: &mut Page) -> Result<()> {
+    page.load("/queues")?;
+    page.until("document.querySelector('[data-queue=orders] svg path.area')")?;
+    // At the first event that moves anything, much more than one second is there.
+    let seconds = page.eval("document.querySelector('[data-queue=orders] svg path:not(.area, .ground)').getAttribute('d').split('L').length")?;
+    ensure!(seconds.as_u64() > Some(5), "the line begins with what was before: {seconds} seconds");
+    page.load("/")?;
+    page.until("document.querySelectorAll('.tile svg path.area').length > 0")?;
+    let seconds = page.eval(
+        "document.querySelector('.tile svg path:not(.area, .ground)').getAttribute('d').split('L').length",
+    )?;
+    ensure!(seconds.as_u64() > Some(5), "so do the tiles: {seconds} seconds");
     Ok(())
 }
 

@@ -23,7 +23,7 @@ const QUEUES: usize = 500;
 /// Keys and waiters in one event.
 const WAITERS: usize = 200;
 
-/// Runs while somebody listens.
+/// Runs while somebody listens, and a little longer.
 pub(super) async fn tick(app: Arc<App>) {
     let mut ticks = interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -37,6 +37,8 @@ pub(super) async fn tick(app: Arc<App>) {
         let watches = topics.contains(&Topic::Waiting);
         before.watching =
             watches.then(|| before.watching.take().unwrap_or_else(|| app.broker.watch_waiting()));
+        // Whoever asks again after a while is told at once.
+        before.counted &= topics.contains(&Topic::Totals);
         for topic in topics {
             match topic {
                 Topic::Server => server(&app, &mut before),

@@ -136,7 +136,7 @@ impl Route {
     }
 
     /// Messages of the source that a group has not acknowledged.
-    pub(super) async fn lag(&self, queue: &str, group: &str) -> Result<u64> {
+    pub(in crate::cmd) async fn lag(&self, queue: &str, group: &str) -> Result<u64> {
         let path = ["api", "v1", "resources", "queues", queue, "depth"];
         match self.from.read_json::<Value>(&path, &[("group", group)]).await {
             Ok(depth) if depth["pending"].is_u64() => {
