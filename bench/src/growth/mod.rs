@@ -158,10 +158,11 @@ async fn alternate(base: &Station, grown: &Station, rounds: usize) -> Result<Vec
         base.shape.steps.iter().map(|step| (*step, Side::default(), Side::default())).collect();
     for round in 0..=rounds {
         let (there, here) = (Box::pin(base.round()).await?, Box::pin(grown.round()).await?);
-        if round > 0 {
-            for ((_, base, grown), (there, here)) in sides.iter_mut().zip(there.iter().zip(&here)) {
-                base.add(sound(there)?);
-                grown.add(sound(here)?);
+        for ((_, base, grown), (there, here)) in sides.iter_mut().zip(there.iter().zip(&here)) {
+            let (there, here) = (sound(there)?, sound(here)?);
+            if round > 0 {
+                base.add(there);
+                grown.add(here);
             }
         }
     }
@@ -198,7 +199,7 @@ fn rows(axis: Axis, base: &Station, grown: &Station, sides: Vec<(Step, Side, Sid
 
 /// What belongs beside the figures of a row.
 async fn remark(axis: Axis, row: &Row, base: &Station, grown: &Station) -> String {
-    match axis {
+    let mut remark = match axis {
         Axis::Payload => payload::remark(row, &base.shape, &grown.shape),
         Axis::Lanes => lanes::memory(grown)
             .map_or_else(String::new, |bytes| format!("{bytes:.0} bytes per lane at rest")),
@@ -207,5 +208,13 @@ async fn remark(axis: Axis, row: &Row, base: &Station, grown: &Station) -> Strin
             _ => String::new(),
         },
         _ => String::new(),
+    };
+    for (side, undelivered) in [("base", row.base.undelivered), ("point", row.grown.undelivered)] {
+        if undelivered > 0 {
+            remark.push_str(&format!(
+                " {undelivered} messages of the {side} did not come before its pops were cut."
+            ));
+        }
     }
+    remark
 }

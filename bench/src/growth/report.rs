@@ -18,6 +18,8 @@ pub(crate) struct Side {
     messages: u64,
     server: u64,
     database: Option<u64>,
+    /// Messages that did not come in time.
+    pub(crate) undelivered: u64,
     rss_kib: Option<u64>,
 }
 
@@ -28,6 +30,7 @@ impl Side {
         self.p99.push(part.p99);
         self.messages += part.messages;
         self.server += part.cpu.0;
+        self.undelivered += part.undelivered;
         if let Some(micros) = part.cpu.1 {
             *self.database.get_or_insert(0) += micros;
         }
@@ -209,6 +212,7 @@ pub(super) mod tests {
                 p50: 1.0,
                 p99: 4.0,
                 errors: json!({}),
+                undelivered: 0,
             });
         }
         side

@@ -45,6 +45,8 @@ pub(crate) struct Part {
     pub(crate) p50: f64,
     pub(crate) p99: f64,
     pub(crate) errors: serde_json::Value,
+    /// Messages that did not come in time: so slow that the window was cut.
+    pub(crate) undelivered: u64,
 }
 
 /// A running server in its shape.
@@ -242,6 +244,7 @@ impl Station {
             p50: done.latency.quantile_ms(0.5),
             p99: done.latency.quantile_ms(0.99),
             errors: done.errors.json(),
+            undelivered: done.undelivered,
         })
     }
 
@@ -298,6 +301,7 @@ impl Station {
             p50: time("p50"),
             p99: time("p99"),
             errors: outcome.json["errors"].clone(),
+            undelivered: 0,
         })
     }
 
@@ -305,7 +309,7 @@ impl Station {
     pub(crate) async fn kept(&self) -> Option<u64> {
         let (_, answer) =
             self.server.rest().ok()?.get(&format!("/api/v1/resources/queues/{QUEUE}")).await.ok()?;
-        answer["messages"]["total"].as_u64().or_else(|| answer["totals"]["total"].as_u64())
+        answer["segments"]["messages"].as_u64()
     }
 
     /// Ends the server and removes its data.
