@@ -20,8 +20,8 @@ use crate::{Outcome, push};
 
 /// Offered rates, as parts of what the closed loop reached.
 const STEPS: [f64; 10] = [0.1, 0.25, 0.5, 0.7, 0.8, 0.9, 1.0, 1.2, 1.5, 2.0];
-/// Rest between two steps, in which what the last one left is worked off.
-const REST: Duration = Duration::from_millis(300);
+/// Rest between two steps, in which what the last one left is worked off; no longer than a step.
+const REST_SECONDS: f64 = 0.3;
 /// How much more than the closed loop reached is asked for before the load returns to half of the knee.
 const OVERLOAD: f64 = 2.0;
 
@@ -45,7 +45,8 @@ impl Windows {
     /// Messages per second of a closed loop over the same connections.
     pub(crate) async fn closed_loop(&self, common: &Common) -> Result<f64> {
         let (common, spread, seconds) = (common.clone(), Spread::Request, self.seconds);
-        let outcome = push::run(PushArgs { common, spread, seconds, warmup_seconds: 1.0 }).await?;
+        let outcome =
+            push::run(PushArgs { common, spread, seconds, warmup_seconds: seconds.min(1.0) }).await?;
         let rate = outcome.json["msgs_per_s"].as_f64().unwrap_or(0.0);
         ensure!(rate > 0.0, "nothing could be pushed: {}", outcome.json);
         Ok(rate)
@@ -58,7 +59,7 @@ impl Windows {
             let rate = closed * part;
             let offered = self.offer(common, rate).await?;
             steps.push(step(rate, common.batch, &offered));
-            tokio::time::sleep(REST).await;
+            tokio::time::sleep(Duration::from_secs_f64(REST_SECONDS.min(self.seconds))).await;
         }
         Ok(steps)
     }

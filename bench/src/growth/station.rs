@@ -20,15 +20,15 @@ use crate::preload::{self, Fill};
 use crate::waiters::{Parking, Tally};
 use crate::{probe, setup, wake};
 
-const QUEUE: &str = "growth";
 /// The group that does not read.
 const BEHIND: &str = "behind";
 /// How long it may take to read what brought the lanes into being.
 const DRAIN_LIMIT: Duration = Duration::from_secs(240);
 /// Pops of a window may take so many times as long as its pushes, and never less than the second number of seconds.
 const POP_LIMIT: (f64, f64) = (6.0, 20.0);
-/// Memory is at rest when it has not fallen for so many looks, one every half second.
+/// Memory is at rest when it has not fallen for so many looks; how long after each other they are, and in a quick run.
 const CALM_LOOKS: u32 = 6;
+const LOOKS_APART: [Duration; 2] = [Duration::from_millis(500), Duration::from_millis(20)];
 const MOST_LOOKS: u32 = 40;
 /// Waiters ask again after this long: the longest the server grants.
 const REPOLL: Duration = Duration::from_secs(120);
@@ -56,6 +56,7 @@ pub(crate) struct Station {
     server: Server,
     load: Rc<Load>,
     window: f64,
+    quick: bool,
     pg_pid: Option<u32>,
     /// Memory before anything was done and when its contents had come to rest.
     pub(crate) fresh_kib: Option<u64>,
@@ -76,12 +77,15 @@ impl Station {
                 return Err(error);
             }
         };
+        // Servers of a test may share their queues.
+        let queue = format!("growth-{:08x}", fastrand::u32(..));
         let load =
-            Load::new(server.target()?, QUEUE, shape.lanes, (shape.payload, shape.batch), args.connections);
+            Load::new(server.target()?, &queue, shape.lanes, (shape.payload, shape.batch), args.connections);
         let mut station = Self {
             fresh_kib: probe::rss_kib(server.pid()),
             rest_kib: None,
             window: args.window() * shape.longer,
+            quick: args.quick,
             pg_pid: servers.pg.as_ref().and(args.pg_pid),
             waiting: JoinSet::new(),
             tally: Rc::default(),
@@ -114,7 +118,7 @@ impl Station {
         if self.shape.retention {
             options["completedRetentionSeconds"] = json!(1);
         }
-        rest.configure(QUEUE, &options).await?;
+        rest.configure(&self.load.queue, &options).await?;
         self.fill(u64::from(self.shape.lanes), 1).await.context("make the lanes")?;
         match self.shape.backlog {
             None => self.pop(&self.groups(), u64::from(self.shape.lanes)).await?,
@@ -137,7 +141,7 @@ impl Station {
     async fn fill(&self, messages: u64, run: usize) -> Result<()> {
         preload::fill(Fill {
             target: self.server.target()?,
-            queue: QUEUE.to_owned(),
+            queue: self.load.queue.clone(),
             content: Rc::new(Content::new(fastrand::u64(..), PAYLOAD)?),
             lanes: self.shape.lanes,
             messages,
@@ -166,10 +170,10 @@ impl Station {
 
     /// Makes groups that begin with what comes from now on.
     async fn subscribe(&self) -> Result<()> {
-        let mut rest = self.server.rest()?;
+        let (mut rest, queue) = (self.server.rest()?, &self.load.queue);
         for group in self.groups() {
             let path = format!(
-                "/api/v1/pop/queue/{QUEUE}?consumerGroup={group}&batch=1&wait=false&subscriptionMode=new"
+                "/api/v1/pop/queue/{queue}?consumerGroup={group}&batch=1&wait=false&subscriptionMode=new"
             );
             let (status, answer) = rest.get(&path).await?;
             ensure!(status == 204, "a group that begins now got {status} {answer}");
@@ -208,7 +212,7 @@ impl Station {
             if calm >= CALM_LOOKS {
                 break;
             }
-            tokio::time::sleep(Duration::from_millis(500)).await;
+            tokio::time::sleep(LOOKS_APART[usize::from(self.quick)]).await;
         }
         self.rest_kib = self.rss_kib();
     }
@@ -307,8 +311,13 @@ impl Station {
 
     /// Messages the server keeps now.
     pub(crate) async fn kept(&self) -> Option<u64> {
-        let (_, answer) =
-            self.server.rest().ok()?.get(&format!("/api/v1/resources/queues/{QUEUE}")).await.ok()?;
+        let (_, answer) = self
+            .server
+            .rest()
+            .ok()?
+            .get(&format!("/api/v1/resources/queues/{}", self.load.queue))
+            .await
+            .ok()?;
         answer["segments"]["messages"].as_u64()
     }
 
