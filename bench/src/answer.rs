@@ -20,7 +20,6 @@ pub(crate) struct AnswerReader<'r> {
 }
 
 /// One message of an answer.
-#[derive(Default)]
 pub(crate) struct Message<'a> {
     pub(crate) receipt: Receipt<'a>,
     lane_name: &'a [u8],
@@ -44,6 +43,18 @@ pub(crate) fn each_message<'a>(
     auto_ack: bool,
     mut visit: impl FnMut(Message<'a>),
 ) -> Result<(), Malformed> {
+    each_receipt(body, auto_ack, |receipt, lane_name, data| {
+        let identity = data.and_then(|data| content.read(&mut Cursor::new(data)).ok());
+        visit(Message { receipt, lane_name, identity });
+    })
+}
+
+/// Hands receipt, lane and payload of each message to `visit`, in order, without a look into the payload.
+pub(crate) fn each_receipt<'a>(
+    body: &'a [u8],
+    auto_ack: bool,
+    mut visit: impl FnMut(Receipt<'a>, &'a [u8], Option<&'a [u8]>),
+) -> Result<(), Malformed> {
     let mut cursor = Cursor::new(body);
     cursor.open_object()?;
     while let Some(key) = cursor.next_key()? {
@@ -53,70 +64,98 @@ pub(crate) fn each_message<'a>(
         }
         cursor.open_array()?;
         while cursor.next_element()? {
-            visit(read_message(&mut cursor, content, auto_ack)?);
+            let (receipt, lane_name, data) = read_message(&mut cursor, auto_ack)?;
+            visit(receipt, lane_name, data);
         }
     }
     Ok(())
 }
 
-fn read_message<'a>(
-    cursor: &mut Cursor<'a>,
-    content: &Content,
-    auto_ack: bool,
-) -> Result<Message<'a>, Malformed> {
-    let mut message = Message::default();
+/// Receipt, name of the lane, payload.
+type Read<'a> = (Receipt<'a>, &'a [u8], Option<&'a [u8]>);
+
+fn read_message<'a>(cursor: &mut Cursor<'a>, auto_ack: bool) -> Result<Read<'a>, Malformed> {
+    let (mut receipt, mut lane_name, mut payload): Read<'a> = (Receipt::default(), b"", None);
     cursor.open_object()?;
     while let Some(key) = cursor.next_key()? {
         match key {
-            b"transactionId" => message.receipt.transaction = cursor.value()?,
-            b"partitionId" => message.receipt.partition = cursor.value()?,
-            b"leaseId" => message.receipt.lease = cursor.value()?,
-            b"partition" => message.lane_name = cursor.value()?,
-            b"data" => {
-                // A damaged payload must not end the walk: skim the whole value first, then look inside.
-                let data = cursor.value()?;
-                message.identity = content.read(&mut Cursor::new(data)).ok();
-            }
+            b"transactionId" => receipt.transaction = cursor.value()?,
+            b"partitionId" => receipt.partition = cursor.value()?,
+            b"leaseId" => receipt.lease = cursor.value()?,
+            b"partition" => lane_name = cursor.value()?,
+            // Skimmed as a whole: a damaged payload must not end the walk.
+            b"data" => payload = Some(cursor.value()?),
             _ => drop(cursor.value()?),
         }
     }
-    let Receipt { transaction, partition, lease } = message.receipt;
+    let Receipt { transaction, partition, lease } = receipt;
     let leased = auto_ack || (lease.len() > 2 && lease[0] == b'"');
-    if transaction.is_empty() || partition.is_empty() || !leased { Err(Malformed) } else { Ok(message) }
+    if transaction.is_empty() || partition.is_empty() || !leased {
+        return Err(Malformed);
+    }
+    Ok((receipt, lane_name, payload))
+}
+
+/// Writes the items of an ack: every message, or the last of each run of one lane.
+pub(crate) struct AckItems<'o, 'a> {
+    style: AckStyle,
+    out: &'o mut Vec<u8>,
+    last: Option<Receipt<'a>>,
+}
+
+impl<'o, 'a> AckItems<'o, 'a> {
+    pub(crate) fn new(style: AckStyle, out: &'o mut Vec<u8>) -> Self {
+        Self { style, out, last: None }
+    }
+
+    /// Takes the next message of the answer.
+    pub(crate) fn add(&mut self, receipt: Receipt<'a>) {
+        let before = self.last.replace(receipt);
+        match self.style {
+            AckStyle::All => body::ack_item(self.out, &receipt),
+            AckStyle::Last => {
+                if let Some(before) = before.filter(|before| before.partition != receipt.partition) {
+                    body::ack_item(self.out, &before);
+                }
+            }
+        }
+    }
+
+    /// No more will come.
+    pub(crate) fn end(self) {
+        if let (AckStyle::Last, Some(last)) = (self.style, &self.last) {
+            body::ack_item(self.out, last);
+        }
+    }
 }
 
 impl AnswerReader<'_> {
     /// The number of messages in the answer.
     pub(crate) fn read(&mut self, body: &[u8]) -> Result<u64, Malformed> {
-        let mut last = Receipt::default();
-        let mut count = 0;
-        let (content, auto_ack) = (self.content, self.auto_ack);
-        each_message(body, content, auto_ack, |message| {
+        let Self { content, ack, auto_ack, ledger, answer, out, claimed } = self;
+        let (mut items, mut count) = (AckItems::new(*ack, out), 0);
+        each_message(body, content, *auto_ack, |message| {
             count += 1;
-            self.book(&message);
-            match self.ack {
-                AckStyle::All => body::ack_item(self.out, &message.receipt),
-                AckStyle::Last => {
-                    if count > 1 && last.partition != message.receipt.partition {
-                        body::ack_item(self.out, &last);
-                    }
-                    last = message.receipt;
-                }
-            }
+            book(ledger, claimed, content, *answer, &message);
+            items.add(message.receipt);
         })?;
-        if count > 0 && self.ack == AckStyle::Last {
-            body::ack_item(self.out, &last);
-        }
+        items.end();
         Ok(count)
     }
+}
 
-    fn book(&mut self, message: &Message<'_>) {
-        let Some(identity) = message.identity else { return self.ledger.unreadable() };
-        let Identity { lane, number, .. } = identity;
-        self.ledger.receive(identity, message.genuine(self.content, lane, number), self.answer);
-        if self.claimed.last().is_none_or(|(last, _)| *last != lane) {
-            self.claimed.push((lane, number));
-        }
+fn book(
+    ledger: &mut Ledger,
+    claimed: &mut Vec<(u32, u64)>,
+    content: &Content,
+    answer: Answer,
+    message: &Message<'_>,
+) {
+    let Some(identity) = message.identity else { return ledger.unreadable() };
+    let Identity { lane, number, .. } = identity;
+    ledger.receive(identity, message.genuine(content, lane, number), answer);
+    if claimed.last().is_none_or(|(last, _)| *last != lane) {
+        claimed.push((lane, number));
     }
 }
 
@@ -128,6 +167,22 @@ fn is_lane_name(raw: &[u8], lane: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_ack_names_every_message_or_the_last_of_each_lane() {
+        let receipt = |transaction, partition| Receipt { transaction, partition, lease: b"\"l\"" };
+        let all = [receipt(b"1", b"a"), receipt(b"2", b"a"), receipt(b"3", b"b")];
+        let named = |style| {
+            let mut out = Vec::new();
+            let mut items = AckItems::new(style, &mut out);
+            all.iter().for_each(|receipt| items.add(*receipt));
+            items.end();
+            let text = String::from_utf8(out).unwrap();
+            [1, 2, 3].map(|number| text.contains(&format!("\"transactionId\":{number},")))
+        };
+        assert_eq!(named(AckStyle::All), [true, true, true]);
+        assert_eq!(named(AckStyle::Last), [false, true, true]);
+    }
 
     #[test]
     fn lane_names_are_compared_whole() {

@@ -10,6 +10,23 @@ pub(crate) fn begin_push(out: &mut Vec<u8>) {
 /// Appends one message to a push body.
 pub(crate) fn push_item(out: &mut Vec<u8>, queue: &str, content: &Content, message: (u32, u64), stamp: u64) {
     let (lane, number) = message;
+    push_item_of(
+        out,
+        queue,
+        lane,
+        |out| content.write_id(out, stamp, lane, number),
+        |out| content.write(out, lane, number),
+    );
+}
+
+/// Appends a message whose transaction id and payload are written by the caller.
+pub(crate) fn push_item_of(
+    out: &mut Vec<u8>,
+    queue: &str,
+    lane: u32,
+    id: impl FnOnce(&mut Vec<u8>),
+    payload: impl FnOnce(&mut Vec<u8>),
+) {
     if out.last() == Some(&b'}') {
         out.push(b',');
     }
@@ -18,9 +35,9 @@ pub(crate) fn push_item(out: &mut Vec<u8>, queue: &str, content: &Content, messa
     out.extend_from_slice(b"\",\"partition\":\"");
     write_lane(out, lane);
     out.extend_from_slice(b"\",\"transactionId\":\"");
-    content.write_id(out, stamp, lane, number);
+    id(out);
     out.extend_from_slice(b"\",\"payload\":");
-    content.write(out, lane, number);
+    payload(out);
     out.push(b'}');
 }
 

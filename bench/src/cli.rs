@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Result, ensure};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::cli_growth::GrowthArgs;
 use crate::cli_open::{CurveArgs, OpenArgs};
 use crate::cli_servers::{CallsArgs, ListsArgs, MatrixArgs, StarveArgs};
 use crate::cli_wait::{CapacityArgs, IdleArgs, WakeArgs};
@@ -43,6 +44,8 @@ pub enum Command {
     Open(OpenArgs),
     /// Do so at rates up to the knee and past it, on each engine: a table and a drawing.
     Curve(CurveArgs),
+    /// Measure what a message costs as lanes, groups, backlog, waiters or payloads grow, on each engine.
+    Growth(GrowthArgs),
 }
 
 /// Options that mean the same in every command.

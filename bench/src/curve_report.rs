@@ -16,24 +16,40 @@ pub(crate) struct Step {
     pub(crate) p99: f64,
     pub(crate) p999: f64,
     pub(crate) refused: f64,
+    /// Requests answered with 429.
+    pub(crate) refused_requests: u64,
     pub(crate) errors: Value,
 }
 
-/// Half of the knee, beside what its storage needs there.
+/// Half of the knee, beside what its storage needs there, and after a flood. Times are milliseconds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HalfKnee {
     pub(crate) rate: f64,
     pub(crate) p99: f64,
-    /// Of an append with fdatasync in the same window.
-    pub(crate) fsync_p99: f64,
-    /// Of a commit of one row, at the same rate of requests right after it.
-    pub(crate) commit_p99: Option<f64>,
+    /// p99 of the yardstick by itself before the window, seldom inside of it, and by itself after it.
+    pub(crate) probe_before: f64,
+    pub(crate) probe_beside: f64,
+    pub(crate) probe_after: f64,
+    /// Whether the yardstick was held at the rate of the requests where it was by itself.
+    pub(crate) at_rate: bool,
+    /// Requests refused while twice as much was asked for as a closed loop reached.
+    pub(crate) flood_refused: u64,
+    /// The same rate right after that.
+    pub(crate) returned_p50: f64,
+    pub(crate) returned_p99: f64,
+    pub(crate) returned_answered: f64,
 }
 
 impl HalfKnee {
-    /// How many times its yardstick the latency is: the commit where there is a database.
+    /// The yardstick that counts: in the window itself for a disk; at the same rate for commits, of which few would not be the
+    /// same thing, so the mean of before and after.
+    fn probe(&self) -> f64 {
+        if self.at_rate { f64::midpoint(self.probe_before, self.probe_after) } else { self.probe_beside }
+    }
+
+    /// How many times its yardstick the latency is.
     fn times(&self) -> f64 {
-        self.p99 / self.commit_p99.unwrap_or(self.fsync_p99).max(0.001)
+        self.p99 / self.probe().max(0.001)
     }
 }
 
@@ -48,21 +64,29 @@ pub(crate) struct Curve {
     pub(crate) half_knee: Option<HalfKnee>,
 }
 
+/// The highest offered rate that was still kept up with: nearly all was answered in time and the median has not left the order of
+/// what it is without load.
+pub(crate) fn knee(steps: &[Step]) -> Option<f64> {
+    let calm = steps.first()?.p50;
+    let kept = |step: &&Step| step.answered >= step.offered * 0.97 && step.p50 <= calm.max(1.0) * 10.0;
+    steps.iter().take_while(kept).map(|step| step.offered).last()
+}
+
 impl Curve {
-    /// The highest offered rate that was still kept up with: nearly all was answered in time and the median has not left
-    /// the order of what it is without load.
-    pub(crate) fn knee(&self) -> Option<f64> {
-        let calm = self.steps.first()?.p50;
-        let kept = |step: &&Step| step.answered >= step.offered * 0.97 && step.p50 <= calm.max(1.0) * 10.0;
-        self.steps.iter().take_while(kept).map(|step| step.offered).last()
+    fn past(&self) -> impl Iterator<Item = &Step> {
+        let knee = knee(&self.steps);
+        self.steps.iter().filter(move |step| knee.is_some_and(|knee| step.offered > knee))
     }
 
-    /// The least that was answered at rates above the knee, against the most that was answered at all.
+    /// The least that was answered at rates above the knee, against the knee: below 1, asking for more gives less.
     pub(crate) fn past_knee(&self) -> Option<f64> {
-        let knee = self.knee()?;
-        let past = self.steps.iter().filter(|step| step.offered > knee).map(|step| step.answered);
-        let most = self.steps.iter().map(|step| step.answered).fold(0.0, f64::max);
-        past.reduce(f64::min).map(|least| least / most.max(1.0))
+        let knee = knee(&self.steps)?;
+        self.past().map(|step| step.answered).reduce(f64::min).map(|least| least / knee.max(1.0))
+    }
+
+    /// Requests answered with 429 at rates above the knee.
+    pub(crate) fn refused_past_knee(&self) -> u64 {
+        self.past().map(|step| step.refused_requests).sum()
     }
 
     fn name(&self) -> String {
@@ -75,15 +99,20 @@ impl Curve {
             .iter()
             .map(|s| {
                 json!({"offered": round(s.offered), "answered": round(s.answered), "p50_ms": s.p50, "p99_ms": s.p99,
-                       "p99.9_ms": s.p999, "refused": round(s.refused), "errors": s.errors})
+                       "p99.9_ms": s.p999, "refused": round(s.refused), "refused_requests": s.refused_requests,
+                       "errors": s.errors})
             })
             .collect();
         let half = self.half_knee.map(|h| {
-            json!({"rate": round(h.rate), "p99_ms": h.p99, "fsync_p99_ms": h.fsync_p99, "commit_p99_ms": h.commit_p99,
-                   "times": round(h.times())})
+            json!({"rate": round(h.rate), "p99_ms": h.p99, "probe": if h.at_rate { "commit of a row" } else { "fdatasync" },
+                   "probe_p99_ms": round(h.probe()), "probe_before_p99_ms": h.probe_before,
+                   "probe_beside_p99_ms": h.probe_beside, "probe_after_p99_ms": h.probe_after, "times": round(h.times()),
+                   "flood_refused_requests": h.flood_refused, "after_flood_p50_ms": h.returned_p50,
+                   "after_flood_p99_ms": h.returned_p99, "after_flood_answered": round(h.returned_answered)})
         });
-        json!({"engine": self.engine, "batch": self.batch, "closed_loop": self.closed, "knee": self.knee().map(round),
-               "least_past_knee": self.past_knee().map(round), "half_knee": half, "steps": steps})
+        json!({"engine": self.engine, "batch": self.batch, "closed_loop": self.closed, "knee": knee(&self.steps).map(round),
+               "least_past_knee_of_knee": self.past_knee().map(round), "refused_requests_past_knee": self.refused_past_knee(),
+               "half_knee": half, "steps": steps})
     }
 }
 
@@ -94,7 +123,7 @@ pub(crate) fn table(curves: &[Curve]) -> String {
                     |---|--:|--:|--:|--:|--:|--:|\n"
             .to_owned();
     for curve in curves {
-        let knee = curve.knee();
+        let knee = knee(&curve.steps);
         for step in &curve.steps {
             let mark = if Some(step.offered) == knee { " **knee**" } else { "" };
             let _ = writeln!(
@@ -110,29 +139,52 @@ pub(crate) fn table(curves: &[Curve]) -> String {
             );
         }
     }
-    text.push_str(
-        "\n| engine, batch | closed loop, msgs/s | knee | least answered past the knee, of the most | p99 at half the knee, ms \
-         | fdatasync p99 in that window | commit of a row p99 at that rate | times |\n|---|--:|--:|--:|--:|--:|--:|--:|\n",
-    );
+    text.push_str(HALF_TITLE);
+    curves.iter().filter_map(|curve| Some((curve, curve.half_knee?))).for_each(|(curve, half)| {
+        let _ = writeln!(
+            text,
+            "| {} | {:.0} | {:.0} | {:.2} | {} | {:.2} / {:.2} / {:.2} | **{:.2}** | 3 |",
+            curve.name(),
+            knee(&curve.steps).unwrap_or(0.0),
+            half.rate,
+            half.p99,
+            if half.at_rate { "commit of a row at that rate" } else { "fdatasync of 4 KiB" },
+            half.probe_before,
+            half.probe_beside,
+            half.probe_after,
+            half.times()
+        );
+    });
+    text.push_str(PAST_TITLE);
     for curve in curves {
         let number =
             |value: Option<f64>, digits: usize| value.map_or("–".to_owned(), |v| format!("{v:.digits$}"));
         let half = curve.half_knee;
         let _ = writeln!(
             text,
-            "| {} | {:.0} | {} | {} | {} | {} | {} | {} |",
+            "| {} | {:.0} | {} | {} | {} | {} | {} → {} | {} |",
             curve.name(),
             curve.closed,
-            number(curve.knee(), 0),
+            number(knee(&curve.steps), 0),
             number(curve.past_knee(), 2),
+            curve.refused_past_knee(),
+            number(half.map(|h| h.returned_p50), 2),
             number(half.map(|h| h.p99), 2),
-            number(half.map(|h| h.fsync_p99), 2),
-            number(half.and_then(|h| h.commit_p99), 2),
-            number(half.map(|h| h.times()), 2)
+            number(half.map(|h| h.returned_p99), 2),
+            number(half.map(|h| h.returned_answered / h.rate.max(1.0)), 2)
         );
     }
     text
 }
+
+const HALF_TITLE: &str = "\nAt half of the knee, beside the same promise without a queue. Syncs of a disk count inside the window, commits at the \
+    same rate right before and after it (inside of it there are few).\n\n\
+    | engine, batch | knee, msgs/s | half, msgs/s | push p99, ms | probe | its p99 before / inside / after, ms | times | bar |\n\
+    |---|--:|--:|--:|---|--:|--:|--:|\n";
+const PAST_TITLE: &str = "\nPast the knee, and back at half of it right after twice of what a closed loop reached.\n\n\
+    | engine, batch | closed loop, msgs/s | knee | least answered past the knee, of the knee | requests refused (429) there \
+    | back at half: p50, ms | p99 before → back at half, ms | answered there, of what was offered |\n\
+    |---|--:|--:|--:|--:|--:|--:|--:|\n";
 
 const WIDTH: f64 = 560.0;
 const HEIGHT: f64 = 380.0;
@@ -203,6 +255,7 @@ mod tests {
             p99: *p50 * 2.0,
             p999: *p50 * 3.0,
             refused: 0.0,
+            refused_requests: 3,
             errors: json!({}),
         };
         let steps = steps.iter().map(step).collect();
@@ -212,11 +265,35 @@ mod tests {
     #[test]
     fn the_knee_is_the_last_rate_that_is_kept_up_with() {
         let found = curve(&[(10.0, 10.0, 1.0), (50.0, 50.0, 2.0), (100.0, 90.0, 30.0), (200.0, 80.0, 900.0)]);
-        assert_eq!(found.knee(), Some(50.0));
-        assert_eq!(found.past_knee(), Some(80.0 / 90.0));
+        assert_eq!(knee(&found.steps), Some(50.0));
+        assert_eq!((found.past_knee(), found.refused_past_knee()), (Some(80.0 / 50.0), 6));
         let slow = curve(&[(10.0, 10.0, 1.0), (50.0, 50.0, 11.0), (60.0, 60.0, 1.0)]);
-        assert_eq!(slow.knee(), Some(10.0), "a median of more than ten times the calm one is past the knee");
-        assert_eq!(curve(&[(10.0, 5.0, 1.0)]).knee(), None);
+        assert_eq!(
+            knee(&slow.steps),
+            Some(10.0),
+            "a median of more than ten times the calm one is past the knee"
+        );
+        assert_eq!(knee(&curve(&[(10.0, 5.0, 1.0)]).steps), None);
+    }
+
+    #[test]
+    fn a_disk_is_the_yardstick_inside_the_window_and_a_commit_at_the_same_rate() {
+        let half = HalfKnee {
+            rate: 10.0,
+            p99: 6.0,
+            probe_before: 1.0,
+            probe_beside: 2.0,
+            probe_after: 5.0,
+            at_rate: false,
+            flood_refused: 0,
+            returned_p50: 1.0,
+            returned_p99: 7.0,
+            returned_answered: 10.0,
+        };
+        assert_eq!(half.times(), 3.0);
+        assert_eq!(HalfKnee { at_rate: true, ..half }.times(), 2.0);
+        let with = Curve { half_knee: Some(half), ..curve(&[(10.0, 10.0, 1.0)]) };
+        assert!(table(&[with]).contains("| 1.00 / 2.00 / 5.00 | **3.00** | 3 |"));
     }
 
     #[test]

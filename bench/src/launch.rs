@@ -118,7 +118,12 @@ impl Server {
     }
 
     pub(crate) fn target(&self) -> Result<Target> {
-        Target::new(&self.url, None, Duration::from_secs(60))
+        self.target_within(Duration::from_secs(60))
+    }
+
+    /// A target whose requests may take so long.
+    pub(crate) fn target_within(&self, timeout: Duration) -> Result<Target> {
+        Target::new(&self.url, None, timeout)
     }
 
     /// A connection for requests with JSON bodies.

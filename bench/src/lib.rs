@@ -4,6 +4,7 @@
 //! reports: requests are assembled by hand into reused buffers and answers are skimmed as bytes, never parsed into trees.
 
 mod cli;
+mod cli_growth;
 mod cli_open;
 mod cli_servers;
 mod cli_wait;
@@ -63,8 +64,12 @@ mod wake;
 mod capacity;
 mod curve;
 mod curve_report;
+mod yardstick;
+
+mod growth;
 
 pub use cli::{AckStyle, Cli, Command, Common, PopArgs, PopMode, PushArgs, Spread};
+pub use cli_growth::{Axis, Engine, GrowthArgs};
 pub use cli_open::{CurveArgs, OpenArgs};
 pub use cli_servers::{CallsArgs, ListsArgs, MatrixArgs, Servers, StarveArgs};
 pub use content::{Content, Identity};
@@ -105,6 +110,7 @@ pub async fn run(cli: Cli) -> Result<Outcome> {
                 Command::Lists(args) => Box::pin(lists::run(args)).await,
                 Command::Open(args) => Box::pin(open::run(args)).await,
                 Command::Curve(args) => Box::pin(curve::run(args)).await,
+                Command::Growth(args) => Box::pin(growth::run(args)).await,
             }
         })
         .await

@@ -27,9 +27,15 @@ pub(crate) struct Pushes {
     batch: usize,
     lanes: u32,
     number: Cell<u64>,
+    queued: Cell<u64>,
 }
 
 impl Pushes {
+    /// Messages sent so far, and how many of them the server has said to be stored.
+    pub(crate) fn sent_and_queued(&self) -> (u64, u64) {
+        (self.number.get(), self.queued.get())
+    }
+
     pub(crate) fn new(common: &Common) -> Result<Rc<Self>> {
         let timeout = Duration::from_secs_f64(common.timeout_seconds);
         Ok(Rc::new(Self {
@@ -39,6 +45,7 @@ impl Pushes {
             batch: common.batch,
             lanes: common.partitions,
             number: Cell::new(0),
+            queued: Cell::new(0),
         }))
     }
 
@@ -65,7 +72,7 @@ pub(crate) struct PushSender {
 
 impl Sender for PushSender {
     async fn send(&mut self) -> Fate {
-        let Pushes { queue, content, batch, lanes, number, .. } = &*self.pushes;
+        let Pushes { queue, content, batch, lanes, number, queued, .. } = &*self.pushes;
         let first = number.replace(number.get() + *batch as u64);
         let stamp = self.stamps.reserve(*batch as u64);
         let out = self.post.begin();
@@ -78,7 +85,10 @@ impl Sender for PushSender {
         self.lane = (self.lane + 1) % lanes;
         match self.connection.call(self.post.bytes()).await {
             Ok(response) if response.status == 201 => match scan::push_answer(response.body) {
-                Ok(answer) if answer.queued == *batch as u64 => Fate::Done(answer.queued),
+                Ok(answer) if answer.queued == *batch as u64 => {
+                    queued.set(queued.get() + answer.queued);
+                    Fate::Done(answer.queued)
+                }
                 Ok(answer) => Fate::Failed(format!("not queued: {answer:?}")),
                 Err(_) => Fate::Failed("malformed push answer".to_owned()),
             },

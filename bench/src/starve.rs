@@ -14,7 +14,7 @@ use crate::client::Target;
 use crate::launch::{Place, Server};
 use crate::line::Exchange;
 use crate::rest::Rest;
-use crate::stats::round;
+use crate::stats::{median, round};
 use crate::waiters::{Parking, Tally};
 use crate::{Outcome, gauge, setup};
 
@@ -229,25 +229,12 @@ impl Rates {
     }
 }
 
-/// The middle one, or the mean of the two in the middle.
-fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
-    let half = sorted.len() / 2;
-    match sorted.len() {
-        0 => 0.0,
-        count if count % 2 == 1 => sorted[half],
-        _ => f64::midpoint(sorted[half - 1], sorted[half]),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_ratio_is_that_of_the_medians() {
-        assert_eq!((median(&[]), median(&[3.0]), median(&[4.0, 1.0])), (0.0, 3.0, 2.5));
         let rates = Rates { without: vec![100.0, 1.0, 102.0], with: vec![50.0, 999.0, 51.0] };
         let json = rates.json();
         assert_eq!((&json["median_without"], &json["median_with"]), (&json!(100.0), &json!(51.0)));

@@ -104,6 +104,18 @@ pub(crate) fn rate(count: u64, time: Duration) -> f64 {
     if seconds > 0.0 { (count as f64 / seconds * 10.0).round() / 10.0 } else { 0.0 }
 }
 
+/// The middle one, or the mean of the two in the middle.
+pub(crate) fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let half = sorted.len() / 2;
+    match sorted.len() {
+        0 => 0.0,
+        count if count % 2 == 1 => sorted[half],
+        _ => f64::midpoint(sorted[half - 1], sorted[half]),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,5 +132,10 @@ mod tests {
         assert_eq!(all.count(), 100);
         assert!((json["p50"].as_f64().unwrap() - 2.0).abs() < 0.01, "{json}");
         assert!(json["p99.9"].as_f64().unwrap() > 4990.0, "{json}");
+    }
+
+    #[test]
+    fn the_median_is_the_middle_or_the_mean_of_the_two_there() {
+        assert_eq!((median(&[]), median(&[3.0]), median(&[4.0, 1.0])), (0.0, 3.0, 2.5));
     }
 }

@@ -20,9 +20,10 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
         "compare" => compare::run(root, rest),
         "curve" => compare::curve(root, rest),
         "duroxide" => duroxide(root, rest),
+        "growth" => compare::growth(root, rest),
         "instructions" => instructions::run(root, rest),
         _ => bail!(
-            "which benchmark? There are: compare, curve, duroxide, instructions. The load generator for servers is the package bugle-bench"
+            "which benchmark? There are: compare, curve, duroxide, growth, instructions. The load generator for servers is the package bugle-bench"
         ),
     }
 }

@@ -42,6 +42,19 @@ pub(crate) fn curve(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     finish(command.args(arguments))
 }
 
+/// `cargo xtask bench growth`: the load generator's `growth` on both engines, beside a PostgreSQL that is durable.
+pub(crate) fn growth(root: &Path, arguments: &[String]) -> Result<ExitCode> {
+    tools::ensure_installed(&[Tool::Postgres])?;
+    let mut command = built(root)?;
+    command.arg("growth").arg("--server").arg(root.join(SERVER));
+    command
+        .arg("--results")
+        .arg(root.join("bench/GROWTH.md"))
+        .arg("--svg")
+        .arg(root.join("bench/GROWTH.svg"));
+    finish(command.args(arguments))
+}
+
 /// Builds both sides. The program is not run through cargo, which would stand between the terminal and a run that must end
 /// its servers when it is interrupted.
 fn built(root: &Path) -> Result<Command> {

@@ -42,6 +42,9 @@ cargo xtask <command>
                   its chart; `--help` shows the options
   bench curve     latency against throughput at fixed rates, up to the knee and past it, on both engines;
                   writes bench/CURVE.md and its drawing
+  bench growth [--quick] [--axis NAME]… [--engine E]… [--minutes N]
+                  what a message costs as lanes, groups, backlog, waiters and payloads grow; writes bench/GROWTH.md and its
+                  drawing
   bench instructions [--save]
                   count the instructions of the hot pure functions and compare them with the baseline
   bench duroxide  compare the duroxide providers; `-- --help` shows the options

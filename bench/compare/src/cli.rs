@@ -26,6 +26,8 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Offer fixed rates to both engines, up to the knee and past it.
     Curve(CurveArgs),
+    /// Let lanes, groups, backlog, waiters and payloads grow on both engines.
+    Growth(GrowthArgs),
     /// Answer every HTTP request by a constant (used by `run`).
     #[command(hide = true)]
     Constant {
@@ -61,6 +63,25 @@ pub(crate) struct CurveArgs {
     /// File for the drawing.
     #[arg(long)]
     pub(crate) svg: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GrowthArgs {
+    /// The `bugle` program.
+    #[arg(long)]
+    pub(crate) server: PathBuf,
+    /// Directory on the disk under test [default: the one for temporary files].
+    #[arg(long)]
+    pub(crate) dir: Option<PathBuf>,
+    /// File for the tables.
+    #[arg(long)]
+    pub(crate) results: PathBuf,
+    /// File for the drawing.
+    #[arg(long)]
+    pub(crate) svg: PathBuf,
+    /// Options of `bugle-bench growth`, as `--axis lanes --engine embedded --quick`.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) rest: Vec<std::ffi::OsString>,
 }
 
 #[derive(Debug, Args)]

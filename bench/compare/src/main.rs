@@ -6,6 +6,7 @@ mod chart;
 mod cli;
 mod curve;
 mod floors;
+mod growth;
 mod lab;
 mod load;
 mod peer;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         Command::Constant { items } => floors::constant::serve(items).map(|()| true),
         Command::Run(args) => on_one_thread(run(&args)),
         Command::Curve(args) => on_one_thread(curve::run(&args)),
+        Command::Growth(args) => on_one_thread(growth::run(&args)),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests are not in a test function")]
 
 mod fake;
+mod growing;
 mod launching;
 mod rates;
 mod verification;

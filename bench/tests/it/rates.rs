@@ -46,6 +46,13 @@ async fn a_curve_has_every_step_and_a_drawing() {
     let outcome = bench(&[&server[..], &options[..]].concat()).await.unwrap();
     assert_eq!(outcome.json["curves"][0]["steps"].as_array().unwrap().len(), 10, "{}", outcome.json);
     assert!(outcome.table.unwrap().contains("embedded, batch 2"));
+    let half = &outcome.json["curves"][0]["half_knee"];
+    if !outcome.json["curves"][0]["knee"].is_null() {
+        // Present exactly where there is a knee, which a busy machine may not show.
+        for figure in ["p99_ms", "probe_p99_ms", "probe_before_p99_ms", "times", "after_flood_p99_ms"] {
+            assert!(half[figure].as_f64().unwrap() > 0.0, "{figure}: {half}");
+        }
+    }
     assert!(std::fs::read_to_string(&svg).unwrap().starts_with("<svg "));
     std::fs::remove_file(&svg).unwrap();
 }

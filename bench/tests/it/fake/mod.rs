@@ -247,7 +247,7 @@ impl Server {
 
     fn configure(&mut self, body: &Value) -> (u16, Value) {
         let queue = self.queues.entry(body["queue"].as_str().unwrap().to_owned()).or_default();
-        queue.namespace = body["namespace"].as_str().unwrap().to_owned();
+        queue.namespace = body["namespace"].as_str().unwrap_or_default().to_owned();
         (200, json!({"configured": true}))
     }
 
@@ -273,7 +273,7 @@ impl Server {
         // A producer may leave the id to the server.
         let transaction = item["transactionId"].as_str().map_or(format!("t{}", self.ids), str::to_owned);
         let mut message = Message { transaction: transaction.into(), payload: item["payload"].clone() };
-        let (lane_name, number) = (text("partition"), item["payload"]["n"].as_u64().unwrap());
+        let (lane_name, number) = (text("partition"), item["payload"]["n"].as_u64().unwrap_or(u64::MAX));
         let chosen = lane_name == "p1" && number == 5;
         if chosen {
             match fault {
@@ -299,7 +299,8 @@ impl Server {
 
     fn pop(&mut self, queue: &str, lane: Option<&str>, query: &HashMap<&str, &str>) -> (u16, Value) {
         let group = (*query.get("consumerGroup").unwrap_or(&QUEUE_MODE)).to_owned();
-        assert_eq!(*query.get("subscriptionMode").unwrap_or(&"all"), "all");
+        // A group that begins now does so in the lanes there are.
+        let from_now = *query.get("subscriptionMode").unwrap_or(&"all") == "new";
         let auto_ack = query.get("autoAck") == Some(&"true");
         let (mut room, mut claims): (usize, usize) =
             (query["batch"].parse().unwrap(), query.get("partitions").map_or(1, |p| p.parse().unwrap()));
@@ -308,7 +309,8 @@ impl Server {
         let Some(queue) = self.queues.get_mut(queue) else { return (204, Value::Null) };
         let mut messages = Vec::new();
         for (name, log) in queue.lanes.iter().filter(|(name, _)| lane.is_none_or(|l| l == *name)) {
-            let cursor = queue.cursors.entry((group.clone(), name.clone())).or_default();
+            let begin = Cursor { committed: if from_now { log.len() } else { 0 }, lease: None };
+            let cursor = queue.cursors.entry((group.clone(), name.clone())).or_insert(begin);
             if cursor.lease.is_some() || cursor.committed == log.len() || claims == 0 || room == 0 {
                 continue;
             }
