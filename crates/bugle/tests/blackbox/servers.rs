@@ -148,7 +148,7 @@ async fn a_lease_over_several_partitions_is_extended_on_both_servers() {
     for partition in ["p1", "p2", "p3"] {
         a.push_ids("q", partition, &["t"]).await;
     }
-    let popped = a.pop_some("/queue/q?partitions=3&leaseSeconds=60").await;
+    let popped = a.pop_some("/queue/q?partitions=3&batch=10&leaseSeconds=60").await;
     assert_eq!(popped["messages"].as_array().unwrap().len(), 3, "{popped}");
     let path = format!("/api/v1/lease/{}/extend", popped["leaseId"].as_str().unwrap());
     for server in [&a, &b] {
