@@ -107,6 +107,7 @@ mod tests {
         let sent = [
             News::Written { queue, lane },
             News::Catalog,
+            News::Inbox,
             News::Moved { queue, lane, group: "größe".into() },
             News::Moved { queue, lane, group: "x".repeat(255).as_str().into() },
         ];
@@ -117,6 +118,13 @@ mod tests {
             assert_eq!(News::decode(&mut rest).as_ref(), Some(news));
         }
         assert!(rest.is_empty());
+    }
+
+    /// The text is written in SQL, where nobody can encode it.
+    #[test]
+    fn the_inbox_is_announced_as_a_hint() {
+        let text = bugle_wake::Bell::unsigned(&[News::Inbox]);
+        assert_eq!(text.as_deref(), Some(bugle_store::INBOX_HINT));
     }
 
     #[test]

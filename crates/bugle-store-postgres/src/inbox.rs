@@ -29,8 +29,8 @@ type Outcome = Result<Option<Appended>, TakeError>;
 struct Rows<'a> {
     queues: Vec<&'a str>,
     partitions: Vec<&'a str>,
-    first: Vec<i32>,
-    last: Vec<i32>,
+    /// Of each row, the place of its lane, counted from 1.
+    places: Vec<i32>,
     ids: Vec<i64>,
 }
 
@@ -40,16 +40,14 @@ impl<'a> Rows<'a> {
         for item in items {
             out.queues.push(&item.name.0);
             out.partitions.push(&item.name.1);
-            // SQL counts array elements from 1 and includes the last.
-            out.first.push(out.ids.len() as i32 + 1);
             out.ids.extend(item.rows.iter().map(|id| *id as i64));
-            out.last.push(out.ids.len() as i32);
+            out.places.resize(out.ids.len(), out.queues.len() as i32);
         }
         out
     }
 
-    fn params(&self) -> [&(dyn bugle_pg::ToSql + Sync); 5] {
-        [&self.queues, &self.partitions, &self.first, &self.last, &self.ids]
+    fn params(&self) -> [&(dyn bugle_pg::ToSql + Sync); 4] {
+        [&self.queues, &self.partitions, &self.places, &self.ids]
     }
 
     fn lock<'s>(&'s self, sql: &'s Sql) -> Step<'s> {

@@ -120,8 +120,8 @@ statements! {
     aged(INT4, UUID_ARRAY, INT8_ARRAY, UUID_ARRAY, INT8_ARRAY);
     survey(INT4, INT8, UUID_ARRAY, TEXT_ARRAY, INT8, TEXT, TEXT);
     inbox_front(TEXT, TEXT, TEXT_ARRAY, INT8, INT8, INT8);
-    inbox_lock(TEXT_ARRAY, TEXT_ARRAY, INT4_ARRAY, INT4_ARRAY, INT8_ARRAY);
-    inbox_delete(TEXT_ARRAY, TEXT_ARRAY, INT4_ARRAY, INT4_ARRAY, INT8_ARRAY);
+    inbox_lock(TEXT_ARRAY, TEXT_ARRAY, INT4_ARRAY, INT8_ARRAY);
+    inbox_delete(TEXT_ARRAY, TEXT_ARRAY, INT4_ARRAY, INT8_ARRAY);
     inbox_depth(INT8);
     internals();
     meta_insert(INT4);

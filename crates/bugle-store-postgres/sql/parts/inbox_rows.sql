@@ -1,2 +1,2 @@
--- Rows i of the lanes u (queue, partition), whose numbers are the elements a to b of $5.
-i.queue = u.queue AND i.partition = u.partition AND i.id = ANY (($5::bigint[])[u.a:u.b])
+-- Rows i of the inbox by their whole key: the number u.id of the lane whose names are at place u.n of $1 and $2.
+i.queue = ($1::text[])[u.n] AND i.partition = ($2::text[])[u.n] AND i.id = u.id

@@ -1,4 +1,4 @@
 -- Delete rows that inbox_lock holds.
 DELETE FROM {schema}.inbox i
-USING unnest($1::text[], $2::text[], $3::int[], $4::int[]) AS u (queue, partition, a, b)
+USING unnest($3::int[], $4::bigint[]) AS u (n, id)
 WHERE {inbox_rows}

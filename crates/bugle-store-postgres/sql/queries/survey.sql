@@ -23,7 +23,8 @@ FROM (
     LIMIT (SELECT $5::bigint)
 ) w
 UNION ALL
-SELECT 0, NULL, NULL, {announce}, m.catalog_version, (SELECT count(*) FROM (SELECT FROM {schema}.inbox LIMIT 1) i), 0,
+SELECT 0, NULL, NULL, {announce}, m.catalog_version,
+       (SELECT count(*) FROM (SELECT FROM {schema}.inbox i ORDER BY i.queue, i.partition, i.id LIMIT 1) i), 0,
        (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, NULL,
        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 FROM {schema}.meta m

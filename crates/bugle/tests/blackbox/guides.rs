@@ -15,7 +15,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-fn read(file: impl AsRef<Path>) -> String {
+pub(crate) fn read(file: impl AsRef<Path>) -> String {
     let file = root().join(file);
     std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
 }
@@ -25,14 +25,14 @@ fn url(server: &Client) -> String {
 }
 
 /// The blocks of a language in a document, in order.
-fn blocks(document: &str, language: &str) -> Vec<String> {
+pub(crate) fn blocks(document: &str, language: &str) -> Vec<String> {
     let fences = document.split("\n```").skip(1).step_by(2);
     let of = |block: &str| block.strip_prefix(language)?.strip_prefix('\n').map(str::to_owned);
     fences.filter_map(of).collect()
 }
 
 /// Run a program that is given to an interpreter as its input.
-async fn interpret(interpreter: &[&str], program: &str, server: &str, dir: &Path) -> Output {
+pub(crate) async fn interpret(interpreter: &[&str], program: &str, server: &str, dir: &Path) -> Output {
     let mut command = Command::new(interpreter[0]);
     command.args(&interpreter[1..]).env("BUGLE_SERVER", server).current_dir(dir);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -41,7 +41,7 @@ async fn interpret(interpreter: &[&str], program: &str, server: &str, dir: &Path
     tokio::task::spawn_blocking(move || running.wait_with_output().unwrap()).await.unwrap()
 }
 
-fn told(output: &Output) -> String {
+pub(crate) fn told(output: &Output) -> String {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{}: {errors}", output.status);
     String::from_utf8(output.stdout.clone()).unwrap()
