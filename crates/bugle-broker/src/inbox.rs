@@ -144,7 +144,7 @@ impl Inner {
             let maintained = switches.borrow_and_update().push_maintenance;
             let nudged = self.mover.nudge.notified();
             if !maintained && self.mover.now.swap(false, Ordering::AcqRel) {
-                match self.move_all(inbox).await {
+                match self.empty_inbox(inbox).await {
                     Ok(()) => pause = PAUSE,
                     Err(refused) => {
                         self.meters.inbox_failures.one();
@@ -177,7 +177,7 @@ impl Inner {
     }
 
     /// Move until nothing is left that can be moved.
-    async fn move_all(self: &Arc<Self>, inbox: &dyn Inbox) -> Result<(), Refused> {
+    async fn empty_inbox(self: &Arc<Self>, inbox: &dyn Inbox) -> Result<(), Refused> {
         let (mut after, mut left) = (None::<LaneName>, false);
         let began = Instant::now();
         let mut counted = began;
@@ -242,7 +242,14 @@ impl Inner {
     }
 
     /// Move these rows.
-    async fn move_lanes(self: &Arc<Self>, inbox: &dyn Inbox, lanes: Vec<InboxLane>) -> Result<Moved, Refused> {
+    async fn move_lanes(
+        self: &Arc<Self>,
+        inbox: &dyn Inbox,
+        lanes: Vec<InboxLane>,
+    ) -> Result<Moved, Refused> {
+        if self.keep_catalog_fresh() {
+            Box::pin(self.catch_up_with_catalog()).await;
+        }
         let oldest = lanes.iter().flat_map(|lane| &lane.rows).map(|row| row.written_at).min();
         let (mut bundles, mut rows) = (Vec::with_capacity(lanes.len()), Vec::with_capacity(lanes.len()));
         for lane in lanes {
@@ -318,7 +325,6 @@ fn bundle(lane: InboxLane) -> Bundle {
         producer_sub: None,
         payload,
     };
-    let messages =
-        lane.rows.into_iter().map(|row| message(item(row.transaction_id, row.payload))).collect();
+    let messages = lane.rows.into_iter().map(|row| message(item(row.transaction_id, row.payload))).collect();
     Bundle { queue, partition, positions: Vec::new(), messages }
 }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use bugle_store::{
     Aged, AgedLane, Answer, Append, AppendError, Appended, BackupAnswer, BackupError, Catalog, Commit,
     CommitError, Committed, Connections, DeadLetter, DeadLetterFilter, Engine, Expire, Find, Found, Group,
-    GroupRecord, Inbox, Lane, LaneCursor, LaneError, Load, NewLane, Now, Offset, Page, Position, Probe, Probed,
-    PutQueue, PutSwitches, Queue, QueueId, QueueTally, Read, Segments, Snapshot, Store, Survey, Surveyed,
-    Swap, SwapError, Swapped, Switches, Timestamp, Trace, TraceFilter, TraceName, Trim, Unavailable,
+    GroupRecord, Inbox, Lane, LaneCursor, LaneError, Load, NewLane, Now, Offset, Page, Position, Probe,
+    Probed, PutQueue, PutSwitches, Queue, QueueId, QueueTally, Read, Segments, Snapshot, Store, Survey,
+    Surveyed, Swap, SwapError, Swapped, Switches, Timestamp, Trace, TraceFilter, TraceName, Trim,
+    Unavailable,
 };
 use uuid::Uuid;
 

@@ -105,12 +105,10 @@ impl PostgresStore {
         let buckets: Vec<(i32, Vec<usize>)> = buckets.into_iter().collect();
         let mut out: Vec<Outcome> = batch.iter().map(|_| Err(TakeError::Taken)).collect();
         for some in buckets.chunks(PARALLEL) {
-            let running = some.iter().map(async |(bucket, places)| {
-                let items: Vec<&Take> = places.iter().map(|i| &batch[*i]).collect();
-                let taken = retry!(Tries::change(), self.take_bucket(timeline, *bucket, &items))?;
-                Ok::<_, PgError>((places, taken))
-            });
-            for (places, taken) in try_join_all(running).await.map_err(unavailable)? {
+            let running =
+                some.iter().map(|(bucket, places)| self.take_some(timeline, *bucket, places, &batch));
+            let done = try_join_all(running).await.map_err(unavailable)?;
+            for ((_, places), taken) in some.iter().zip(done) {
                 for (place, appended) in taken.taken {
                     out[places[place]] = Ok(appended);
                 }
@@ -120,6 +118,17 @@ impl PostgresStore {
             }
         }
         Ok(out)
+    }
+
+    async fn take_some(
+        &self,
+        timeline: u64,
+        bucket: i32,
+        places: &[usize],
+        batch: &[Take],
+    ) -> Result<Taken, PgError> {
+        let items: Vec<&Take> = places.iter().map(|i| &batch[*i]).collect();
+        retry!(Tries::change(), self.take_bucket(timeline, bucket, &items))
     }
 
     async fn take_bucket(&self, timeline: u64, bucket: i32, items: &[&Take]) -> Result<Taken, PgError> {
@@ -161,7 +170,8 @@ impl PostgresStore {
             conn.rollback().await?;
             return Ok(out);
         }
-        let gone = Rows::new(items.iter().enumerate().filter(|(i, _)| out.taken.contains_key(i)).map(|(_, t)| *t));
+        let gone =
+            Rows::new(items.iter().enumerate().filter(|(i, _)| out.taken.contains_key(i)).map(|(_, t)| *t));
         conn.commit(&[gone.delete(&self.sql)]).await?;
         Ok(out)
     }

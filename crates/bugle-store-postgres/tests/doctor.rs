@@ -129,7 +129,10 @@ async fn what_should_be_known_is_a_warning() {
     assert_eq!(patient.findings().await, [], "it was written just now");
     patient.sql("UPDATE {schema}.inbox SET written_at = written_at - 100 * 1000000").await;
     let found = patient.findings().await;
-    assert!(found.len() == 1 && found[0].1.starts_with("inbox: 1 messages wait, the oldest for 10"), "{found:?}");
+    assert!(
+        found.len() == 1 && found[0].1.starts_with("inbox: 1 messages wait, the oldest for 10"),
+        "{found:?}"
+    );
     let nowhere = "postgres://postgres@127.0.0.1:1/postgres";
     let found = examine(options(&patient.schema, 1).await, Some(nowhere)).await;
     let listen = found.findings.iter().find(|finding| finding.place == "LISTEN").unwrap();

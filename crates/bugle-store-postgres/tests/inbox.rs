@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use bugle_pg::{Config, Conn, Listener, Pool, PoolOptions, Schema, Statement, testdb};
 use bugle_store::{
-    Append, AppendError, Catalog, Engine, Guard, INBOX_HINT, Inbox, InboxAsk, InboxFront, LaneId, Load, NewLane,
-    NewSegment, Queue, QueueId, QueueOptions, Store, Survey, Take, TakeError, Timestamp,
+    Append, AppendError, Catalog, Engine, Guard, INBOX_HINT, Inbox, InboxAsk, InboxFront, LaneId, Load,
+    NewLane, NewSegment, Queue, QueueId, QueueOptions, Store, Survey, Take, TakeError, Timestamp,
 };
 use bugle_store_postgres::{Extras, PostgresOptions, PostgresStore};
 
@@ -26,7 +26,8 @@ async fn stage(dsn: String, change: impl FnOnce(&mut PostgresOptions)) -> Stage 
     let pool = Pool::new(Config::parse(&testdb::server().await).unwrap(), PoolOptions::default());
     let (id, none): (_, Arc<str>) = (QueueId::random(), "".into());
     let (namespace, task, options) = (none.clone(), none, QueueOptions::default());
-    let queue = Queue { id, name: "q".into(), namespace, task, created_at: Timestamp(1), version: 1, options };
+    let queue =
+        Queue { id, name: "q".into(), namespace, task, created_at: Timestamp(1), version: 1, options };
     store.put_queue(queue).await.unwrap();
     Stage { store, sql: pool.get().await.unwrap(), schema, queue: id }
 }
@@ -37,7 +38,8 @@ impl Stage {
     }
 
     async fn push(&mut self, queue: &str, partition: &str, payload: &str) {
-        self.run(&format!("SELECT {{schema}}.push('{queue}', '{partition}', '{payload}', 't{payload}')")).await;
+        self.run(&format!("SELECT {{schema}}.push('{queue}', '{partition}', '{payload}', 't{payload}')"))
+            .await;
     }
 
     fn inbox(&self) -> &dyn Inbox {
@@ -94,7 +96,10 @@ async fn rows_are_told_lane_by_lane(mut on: Stage) {
         on.push(queue, partition, payload).await;
     }
     let all = on.front(|_| ()).await;
-    assert_eq!(told(&all), lanes(&[("a/y", &["3"]), ("a/z", &["2", "4", "6"]), ("b/x", &["1"]), ("c/x", &["5"])]));
+    assert_eq!(
+        told(&all),
+        lanes(&[("a/y", &["3"]), ("a/z", &["2", "4", "6"]), ("b/x", &["1"]), ("c/x", &["5"])])
+    );
     assert!(!all.more);
     assert_eq!(all.lanes[0].rows[0].transaction_id, "t3");
     let some = on.front(|ask| ask.lanes = 2).await;
@@ -135,7 +140,9 @@ async fn rows_are_taken_whole_and_by_one(mut on: Stage) {
     // Of many takers of the same rows one succeeds.
     let takes = futures_util::future::join_all((0..6).map(async |_| {
         let take = on.take("p", &p[2..], 2).await;
-        on.inbox().take(vec![Take { append: take.append.map(|a| Append { guard: Guard::Free, ..a }), ..take }]).await
+        on.inbox()
+            .take(vec![Take { append: take.append.map(|a| Append { guard: Guard::Free, ..a }), ..take }])
+            .await
     }));
     let won = takes.await.into_iter().filter(|outcome| outcome.as_ref().unwrap()[0].is_ok()).count();
     assert_eq!((won, on.head("p").await), (1, 3));
@@ -182,11 +189,19 @@ macro_rules! in_every_variant {
         }
     };
 }
-in_every_variant!(rows_are_told_lane_by_lane, rows_are_taken_whole_and_by_one, a_survey_tells_whether_there_is_anything);
+in_every_variant!(
+    rows_are_told_lane_by_lane,
+    rows_are_taken_whole_and_by_one,
+    a_survey_tells_whether_there_is_anything
+);
 
 #[tokio::test]
 async fn a_transaction_announces_once_on_the_servers_channel_unless_told_not_to() {
-    for schema in [testdb::fresh_schema(), format!("ä{}{}", testdb::fresh_schema(), "ß".repeat(8)), "it's \"q\" $$ x".into()] {
+    for schema in [
+        testdb::fresh_schema(),
+        format!("ä{}{}", testdb::fresh_schema(), "ß".repeat(8)),
+        "it's \"q\" $$ x".into(),
+    ] {
         let schema = schema[..schema.floor_char_boundary(63)].to_owned();
         let mut on = stage(testdb::server().await, |options| options.schema = schema).await;
         let config = Config::parse(&testdb::server().await).unwrap();
@@ -198,10 +213,18 @@ async fn a_transaction_announces_once_on_the_servers_channel_unless_told_not_to(
         on.push("q", "p", "2").await;
         on.push("q", "p", "3").await;
         on.run("COMMIT").await;
-        let end = Statement::new(&on.schema, &format!("SELECT pg_notify('{}', 'end')", on.store.channel().replace('\'', "''")), &[]);
+        let end = Statement::new(
+            &on.schema,
+            &format!("SELECT pg_notify('{}', 'end')", on.store.channel().replace('\'', "''")),
+            &[],
+        );
         on.sql.query(&end, &[]).await.unwrap();
         assert_eq!(listener.recv().await.unwrap(), INBOX_HINT, "{}", on.schema);
-        assert_eq!(listener.recv().await.unwrap(), "end", "one for two messages, none where it is switched off");
+        assert_eq!(
+            listener.recv().await.unwrap(),
+            "end",
+            "one for two messages, none where it is switched off"
+        );
         on.run("DROP SCHEMA {schema} CASCADE").await;
     }
 }

@@ -84,11 +84,7 @@ impl Inner {
 
     /// Lanes that every message is already in. Where others write to the store too, memory cannot know that a lane was
     /// deleted meanwhile.
-    pub(super) async fn are_there(
-        self: &Arc<Self>,
-        known: Vec<&Work>,
-        timeline: u64,
-    ) -> Result<(), Refused> {
+    pub(super) async fn are_there(self: &Arc<Self>, known: Vec<&Work>, timeline: u64) -> Result<(), Refused> {
         if known.is_empty() || self.engine.exclusive() {
             return Ok(());
         }

@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use bugle_store::{Append, AppendError, Appended, Guard, Inbox, LaneName, Message, NewSegment, Take, TakeError};
+use bugle_store::{
+    Append, AppendError, Appended, Guard, Inbox, LaneName, Message, NewSegment, Take, TakeError,
+};
 
 use crate::api::Refused;
 use crate::dedupe::Ids;

@@ -41,7 +41,11 @@ async fn drained(server: &Server, queue: &str, wanted: usize) -> HashMap<String,
             count += 1;
         }
     }
-    assert_eq!(server.pop(&format!("/queue/{queue}?autoAck=true&batch=10")).await, None, "no more than {wanted}");
+    assert_eq!(
+        server.pop(&format!("/queue/{queue}?autoAck=true&batch=10")).await,
+        None,
+        "no more than {wanted}"
+    );
     found
 }
 

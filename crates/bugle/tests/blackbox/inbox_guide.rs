@@ -63,7 +63,8 @@ fn python() -> PathBuf {
     let python = environment.join("bin/python");
     if !has(&python) {
         told(&Command::new("python3").args(["-m", "venv", "--clear"]).arg(&environment).output().unwrap());
-        let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "psycopg[binary]==3.2.3"];
+        let pip =
+            ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "psycopg[binary]==3.2.3"];
         told(&Command::new(&python).args(pip).output().unwrap());
     }
     python
@@ -96,7 +97,10 @@ async fn programs_of_the_guide_push() {
     assert!(twice.is_err(), "the order is there already, and so nothing is pushed");
 
     let wanted = [
-        ("customer-7", vec![json!({"order": 1, "total": 12.50}), json!({"order": 1, "total": 12.50, "paid": true})]),
+        (
+            "customer-7",
+            vec![json!({"order": 1, "total": 12.50}), json!({"order": 1, "total": 12.50, "paid": true})],
+        ),
         ("customer-8", vec![json!({"order": 2})]),
         ("customer-9", vec![json!({"order": 3})]),
     ];
@@ -111,7 +115,9 @@ async fn programs_of_the_guide_push() {
     }
     // Roles are shared by all databases of the server, so this one gets a name that nobody else has.
     let shop = testdb::fresh_schema();
-    let named = |block: &str| block.replace("shop SET", &format!("{shop} SET")).replace("TO shop", &format!("TO {shop}"));
+    let named = |block: &str| {
+        block.replace("shop SET", &format!("{shop} SET")).replace("TO shop", &format!("TO {shop}"))
+    };
     run(&address, &named(role).replace("ROLE shop", &format!("ROLE {shop}")));
     run(&address, &format!("SET ROLE {shop}; SELECT bugle.push('orders', 'x', '1')"));
     run(&address, &named(off));
