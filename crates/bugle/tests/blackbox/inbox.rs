@@ -143,7 +143,7 @@ on_every_database! {
     }
 
     async fn what_is_announced_by_nobody_is_found_by_looking(on: On) {
-        let server = on.start_with(&["--pop-wait-with-carrier=300ms"]).await;
+        let server = on.start_with(&["--pop-wait-with-carrier=600ms"]).await;
         server.until("it listens", |m| m.get("bugle_hearing{state=\"connected\"}") == 1.0).await;
         let mut sql = Sql::to(&on).await;
         let waiter = server.park("/queue/q?autoAck=true").await;
