@@ -122,6 +122,7 @@ impl Inner {
             }
             *self.floor.since.lock() = began;
             self.floor.pace.lock().looked(false);
+            self.mover.asked();
             return self.ask_for_all();
         }
         let period = self.period();
@@ -158,6 +159,11 @@ impl Inner {
             self.stale_catalog();
         }
         self.catalog.looked();
+        if surveyed.inbox {
+            self.mover.look_now();
+        } else {
+            self.mover.found_empty();
+        }
         if surveyed.more {
             self.ask_for_all();
             return false;

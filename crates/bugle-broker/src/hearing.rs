@@ -88,6 +88,7 @@ impl Inner {
                     }
                 }
                 News::Catalog => catalog = true,
+                News::Inbox => self.mover.look_now(),
             }
         }
         self.looks().offer_urgent(looks);

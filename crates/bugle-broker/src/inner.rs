@@ -29,6 +29,7 @@ use crate::health::StoreHealth;
 use crate::hearing::Look;
 use crate::held::Held;
 use crate::history::Book;
+use crate::inbox::Mover;
 use crate::lanes::{LaneState, Lanes};
 use crate::meters::Meters;
 use crate::news::News;
@@ -76,6 +77,7 @@ pub(crate) struct Inner {
     pub(crate) stats: StatsMemory,
     pub(crate) bell: Bell<News>,
     pub(crate) floor: Floor,
+    pub(crate) mover: Mover,
     /// Calls for a fresh catalog since the one that is running began.
     pub(crate) refreshes: AtomicUsize,
     /// Channels whose claim is running, and how many are.
@@ -127,6 +129,7 @@ impl Inner {
             stats: StatsMemory::default(),
             bell,
             floor: Floor::new(config.floor, engine.now().earliest),
+            mover: Mover::default(),
             refreshes: AtomicUsize::new(0),
             claiming: Mutex::default(),
             engine,

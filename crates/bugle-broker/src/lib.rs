@@ -32,6 +32,7 @@ mod health;
 mod hearing;
 mod held;
 mod history;
+mod inbox;
 mod inner;
 mod messages;
 mod numbers;
@@ -78,8 +79,8 @@ pub use api::{
 pub use backup::BackupPieces;
 pub use config::{BrokerConfig, EncryptionKey, FloorConfig};
 pub use meters::{
-    ClaimReading, FloorReading, HistogramReading, PendingReading, QueueReading, Reading, SpoolReading,
-    StoreReading, VerbReading, WaitingReading, WakeSource,
+    ClaimReading, FloorReading, HistogramReading, InboxReading, PendingReading, QueueReading, Reading,
+    SpoolReading, StoreReading, VerbReading, WaitingReading, WakeSource,
 };
 pub use operators::read_time;
 pub use pop::Receipt;
@@ -194,6 +195,7 @@ impl Broker {
         tokio::spawn(inner.clone().run_upkeep());
         tokio::spawn(inner.clone().run_hearing(heard));
         tokio::spawn(inner.clone().run_floor());
+        tokio::spawn(inner.clone().run_inbox());
         tokio::spawn(inner.clone().run_history());
         tokio::spawn(inner.clone().run_timelines());
         tracing::info!(max_waiters = inner.config.max_waiters, "waiting pops are taken");

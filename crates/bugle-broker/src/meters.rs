@@ -14,8 +14,8 @@ use tokio::sync::Notify;
 
 pub use histogram::HistogramReading;
 pub use reading::{
-    ClaimReading, FloorReading, PendingReading, QueueReading, Reading, SpoolReading, StoreReading,
-    VerbReading, WaitingReading,
+    ClaimReading, FloorReading, InboxReading, PendingReading, QueueReading, Reading, SpoolReading,
+    StoreReading, VerbReading, WaitingReading,
 };
 
 use histogram::Histogram;
@@ -109,6 +109,12 @@ pub(crate) struct Meters {
     /// Messages that went into the spool, and from it into the store.
     pub(crate) spooled: Count,
     pub(crate) drained: Count,
+    /// Messages of the inbox that were stored, or were there already, and tries to move some that failed.
+    pub(crate) inbox_stored: Count,
+    pub(crate) inbox_duplicates: Count,
+    pub(crate) inbox_failures: Count,
+    /// From the writing of the oldest row of a batch to its being moved.
+    pub(crate) inbox_delay: Histogram,
 
     /// Waiting pops, by what became of them.
     pub(crate) registered: Count,

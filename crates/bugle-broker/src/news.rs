@@ -27,11 +27,14 @@ pub(crate) enum News {
     },
     /// Queues were created, changed or deleted.
     Catalog,
+    /// Something was committed to the inbox.
+    Inbox,
 }
 
 const WRITTEN: u8 = 1;
 const MOVED: u8 = 2;
 const CATALOG: u8 = 3;
+const INBOX: u8 = 4;
 
 impl Tiding for News {
     fn encode(&self, out: &mut Vec<u8>) {
@@ -50,6 +53,7 @@ impl Tiding for News {
                 out.extend_from_slice(&group.as_bytes()[..group.len().min(255)]);
             }
             Self::Catalog => out.push(CATALOG),
+            Self::Inbox => out.push(INBOX),
         }
     }
 
@@ -63,6 +67,7 @@ impl Tiding for News {
                 Some(Self::Moved { queue, lane, group: group.into() })
             }
             CATALOG => Some(Self::Catalog),
+            INBOX => Some(Self::Inbox),
             _ => None,
         }
     }
@@ -70,7 +75,7 @@ impl Tiding for News {
     fn topic(&self) -> Option<u64> {
         match self {
             Self::Written { queue, .. } | Self::Moved { queue, .. } => Some(topic(*queue)),
-            Self::Catalog => None,
+            Self::Catalog | Self::Inbox => None,
         }
     }
 }
@@ -102,6 +107,7 @@ mod tests {
         let sent = [
             News::Written { queue, lane },
             News::Catalog,
+            News::Inbox,
             News::Moved { queue, lane, group: "größe".into() },
             News::Moved { queue, lane, group: "x".repeat(255).as_str().into() },
         ];
@@ -112,6 +118,13 @@ mod tests {
             assert_eq!(News::decode(&mut rest).as_ref(), Some(news));
         }
         assert!(rest.is_empty());
+    }
+
+    /// The text is written in SQL, where nobody can encode it.
+    #[test]
+    fn the_inbox_is_announced_as_a_hint() {
+        let text = bugle_wake::Bell::unsigned(&[News::Inbox]);
+        assert_eq!(text.as_deref(), Some(bugle_store::INBOX_HINT));
     }
 
     #[test]

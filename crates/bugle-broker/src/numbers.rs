@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use bugle_store::{Queue, QueueId};
 
@@ -9,8 +10,8 @@ use crate::api::PopTarget;
 use crate::inner::Inner;
 use crate::is_system;
 use crate::meters::{
-    ClaimReading, FloorReading, PendingReading, QueueMeter, QueueReading, Reading, SpoolReading,
-    StoreReading, WaitingReading,
+    ClaimReading, FloorReading, InboxReading, PendingReading, QueueMeter, QueueReading, Reading,
+    SpoolReading, StoreReading, WaitingReading,
 };
 use crate::semantics::retention::Rule;
 
@@ -47,6 +48,19 @@ impl Inner {
         self.meters.stir();
     }
 
+    fn read_inbox(&self) -> InboxReading {
+        let (meters, (depth, blocked)) = (&self.meters, self.mover.read());
+        InboxReading {
+            stored: meters.inbox_stored.get(),
+            duplicates: meters.inbox_duplicates.get(),
+            failures: meters.inbox_failures.get(),
+            waiting: depth.rows,
+            oldest: depth.oldest.map_or(Duration::ZERO, |at| self.engine.now().latest.since(at)),
+            blocked,
+            delay: meters.inbox_delay.read(),
+        }
+    }
+
     /// See [`crate::Broker::read`].
     pub(crate) fn read(&self) -> Reading {
         let meters = &self.meters;
@@ -66,6 +80,7 @@ impl Inner {
                 spooled: meters.spooled.get(),
                 drained: meters.drained.get(),
             },
+            inbox: self.engine.inbox().map(|_| self.read_inbox()),
             waiting: self.read_waiting(),
             claims: ClaimReading {
                 calls: meters.claim_calls.get(),

@@ -9,6 +9,7 @@ mod append;
 mod once;
 mod screen;
 mod split;
+mod taken;
 mod turn;
 
 use std::collections::HashMap;
@@ -28,6 +29,7 @@ use crate::planted::race;
 
 pub(crate) use append::Work;
 pub(crate) use screen::Slot;
+pub(crate) use taken::{Moved, Moving};
 
 /// Rounds in which a push looks for its queue and lane again because they were deleted under it.
 const MAX_ROUTES: u32 = 4;

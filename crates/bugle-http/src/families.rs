@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bugle_broker::{QueueReading, Reading};
+use bugle_broker::{InboxReading, QueueReading, Reading};
 use bugle_wake::HearingState;
 
 use crate::edge::{EdgeReading, Limit};
@@ -33,6 +33,7 @@ pub(crate) fn write(
     floor(&mut page, reading);
     store(&mut page, reading);
     maintenance(&mut page, reading);
+    inbox(&mut page, reading.inbox.as_ref());
     carriers(&mut page, reading);
     carrier_frames(&mut page, reading);
     queues(&mut page, &reading.queues);
@@ -185,6 +186,29 @@ fn maintenance(page: &mut Page, reading: &Reading) {
     let mut family = page.counter("bugle_spool_moved", "Messages that went into the spool and out of it.");
     family.sample(&[("direction", "in")], spool.spooled);
     family.sample(&[("direction", "out")], spool.drained);
+}
+
+fn inbox(page: &mut Page, inbox: Option<&InboxReading>) {
+    let Some(inbox) = inbox else { return };
+    let mut family = page.counter("bugle_inbox_moved", "Messages that this server took out of the inbox.");
+    family.sample(&[("result", "stored")], inbox.stored);
+    family.sample(&[("result", "duplicate")], inbox.duplicates);
+    page.counter("bugle_inbox_failures", "Tries to move messages of the inbox that failed.")
+        .only(inbox.failures);
+    page.gauge("bugle_inbox_waiting", "Messages in the inbox, as last seen here; counted up to 10000.")
+        .only(inbox.waiting);
+    page.gauge("bugle_inbox_oldest_seconds", "Age of the oldest message in the inbox, as last seen here.")
+        .only(seconds(inbox.oldest));
+    page.gauge(
+        "bugle_inbox_blocked_queues",
+        "Queues whose messages wait in the inbox because they are full, or because there is no key to encrypt for them.",
+    )
+    .only(inbox.blocked);
+    page.histogram(
+        "bugle_inbox_delay_seconds",
+        "From the writing of the oldest message of a batch to its being in its queue.",
+        &inbox.delay,
+    );
 }
 
 fn carriers(page: &mut Page, reading: &Reading) {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use bugle_broker::{
-    ClaimReading, FloorReading, HistogramReading, PendingReading, QueueReading, Reading, SpoolReading,
-    StoreReading, VerbReading, WaitingReading, WakeSource,
+    ClaimReading, FloorReading, HistogramReading, InboxReading, PendingReading, QueueReading, Reading,
+    SpoolReading, StoreReading, VerbReading, WaitingReading, WakeSource,
 };
 use bugle_store::{SpoolState, Switches};
 use bugle_wake::{CarrierStatus, Dropped, Hearing, HearingState, PeerStatus, Source};
@@ -33,6 +33,15 @@ pub(crate) fn reading() -> Reading {
             spooled: 124,
             drained: 125,
         },
+        inbox: Some(InboxReading {
+            stored: 141,
+            duplicates: 142,
+            failures: 143,
+            waiting: 144,
+            oldest: Duration::from_millis(1450),
+            blocked: 146,
+            delay: HistogramReading { buckets: vec![(0.1, 147)], count: 148, sum: 149.5 },
+        }),
         waiting: waiting(),
         claims: ClaimReading { calls: 4, pops: 10, served: 6, lanes: 72, lost: 73, empty: 74 },
         pending: PendingReading { checks: 81, hits: 82, misses: 83 },
@@ -60,6 +69,7 @@ pub(crate) fn lonely() -> Reading {
     Reading {
         hearing: Hearing { state: HearingState::Isolated, covered: false, lapses: 0 },
         carriers: Vec::new(),
+        inbox: None,
         ..reading()
     }
 }

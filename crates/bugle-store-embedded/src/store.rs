@@ -237,7 +237,7 @@ fn surveyed(state: &State, survey: &Survey) -> Surveyed {
     let again = survey.recheck.iter();
     let rechecked =
         again.filter_map(|(id, group)| state.lane(*id).map(|lane| lane_cursor(lane, group))).collect();
-    Surveyed { written, more, rechecked, catalog: state.version }
+    Surveyed { written, more, rechecked, catalog: state.version, inbox: false }
 }
 
 fn load(state: &State, what: &Load) -> Vec<LaneCursor> {

@@ -17,12 +17,14 @@ use crate::row::get;
 use lanes::lanes;
 use tables::{durability, missing_objects};
 
-/// Columns and indexes of a schema of this version.
+/// Columns, functions and indexes of a schema of this version.
 const OBJECTS: &str = include_str!("../sql/objects.txt");
 /// A question about a name.
 const NAME: &[Type] = &[Type::TEXT];
 /// Longest time for one question: some read all segments.
 const PATIENCE: Duration = Duration::from_secs(3600);
+/// What is in the inbox for longer, in seconds, should have been moved.
+const INBOX_AGE: i64 = 60;
 /// Longest time for a notification to come back.
 const ECHO: Duration = Duration::from_secs(5);
 
@@ -101,6 +103,8 @@ impl Looking {
             );
         } else if !self.objects(found).await? {
             return Ok(());
+        } else {
+            self.inbox(found).await?;
         }
         self.upkeep(found).await?;
         lanes(self, found).await
@@ -135,7 +139,7 @@ impl Looking {
         rows.first().map(|row| get::<i32>(row, 0)).transpose()
     }
 
-    /// Whether all tables, columns and indexes are there.
+    /// Whether all tables, columns, functions and indexes are there.
     async fn objects(&mut self, found: &mut Examination) -> Result<bool, PgError> {
         let rows = self.ask_of_schema(include_str!("../sql/doctor/objects.sql")).await?;
         let there = rows.iter().map(|row| get::<&str>(row, 0)).collect::<Result<BTreeSet<_>, _>>()?;
@@ -147,6 +151,21 @@ impl Looking {
             found.unknown(self.schema.to_string(), "lanes cannot be looked at without these columns");
         }
         Ok(usable)
+    }
+
+    /// What applications have committed and no server has moved yet.
+    async fn inbox(&mut self, found: &mut Examination) -> Result<(), PgError> {
+        for row in self.ask(include_str!("../sql/doctor/inbox.sql"), &[], &[]).await? {
+            let (rows, age) = (get::<i64>(&row, 0)?, get::<i64>(&row, 1)?);
+            found.fact("messages in the inbox", rows);
+            if age > INBOX_AGE {
+                let what = format!(
+                    "{rows} messages wait, the oldest for {age} s: no server runs, or their queues are full or have no key"
+                );
+                found.warn("inbox", what);
+            }
+        }
+        Ok(())
     }
 
     /// What keeps the database from tidying up, and how much there is.

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use bugle_store::{
     Aged, AgedLane, Answer, Append, AppendError, Appended, BackupAnswer, BackupError, Catalog, Commit,
     CommitError, Committed, Connections, DeadLetter, DeadLetterFilter, Engine, Expire, Find, Found, Group,
-    GroupRecord, Lane, LaneCursor, LaneError, Load, NewLane, Now, Offset, Page, Position, Probe, Probed,
-    PutQueue, PutSwitches, Queue, QueueId, QueueTally, Read, Segments, Snapshot, Store, Survey, Surveyed,
-    Swap, SwapError, Swapped, Switches, Timestamp, Trace, TraceFilter, TraceName, Trim, Unavailable,
+    GroupRecord, Inbox, Lane, LaneCursor, LaneError, Load, NewLane, Now, Offset, Page, Position, Probe,
+    Probed, PutQueue, PutSwitches, Queue, QueueId, QueueTally, Read, Segments, Snapshot, Store, Survey,
+    Surveyed, Swap, SwapError, Swapped, Switches, Timestamp, Trace, TraceFilter, TraceName, Trim,
+    Unavailable,
 };
 use uuid::Uuid;
 
@@ -160,6 +161,10 @@ impl Engine for PostgresStore {
 
     fn internals(&self) -> Answer<'_, Vec<(String, String)>> {
         Box::pin(self.internals_now())
+    }
+
+    fn inbox(&self) -> Option<&dyn Inbox> {
+        Some(self)
     }
 
     fn backup(&self) -> BackupAnswer<'_> {

@@ -15,6 +15,7 @@ mod find;
 mod fixture;
 mod fold;
 mod group;
+mod inbox;
 mod internals;
 mod kept;
 mod lane;

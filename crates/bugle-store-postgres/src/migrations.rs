@@ -4,13 +4,15 @@ use bugle_pg::{Change, Effect, Migration, Pool, Schema, migrate, plan, presence}
 
 use crate::options::{OpenError, PostgresOptions};
 
+/// Files of functions after those of tables: one has its present definition in one file, and a migration that changes it
+/// creates it anew from there.
 macro_rules! whole {
-    ($version:literal, $name:literal, $effect:ident, $file:literal) => {
+    ($version:literal, $name:literal, $effect:ident, $($file:literal),+) => {
         Migration {
             version: $version,
             name: $name,
             effect: Effect::$effect,
-            change: Change::Whole(include_str!(concat!("../sql/", $file))),
+            change: Change::Whole(concat!($(include_str!(concat!("../sql/", $file))),+)),
         }
     };
 }
@@ -23,6 +25,15 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     whole!(4, "switches", Breaking, "migrations/0004_switches.sql"),
     whole!(5, "tally versions", Breaking, "migrations/0005_tally_versions.sql"),
     whole!(6, "leases without an index", Expand, "migrations/0006_leases_without_index.sql"),
+    whole!(
+        7,
+        "inbox",
+        Expand,
+        "migrations/0007_inbox.sql",
+        "functions/push.sql",
+        "functions/push_json.sql",
+        "functions/push_jsonb.sql"
+    ),
 ];
 
 /// All migrations this program knows.

@@ -37,6 +37,7 @@ const PARTS: &[(&str, &str)] = &[
     ("{next_version}", include_str!("../sql/parts/next_version.sql")),
     ("{this_version}", include_str!("../sql/parts/this_version.sql")),
     ("{dead_filter}", include_str!("../sql/parts/dead_filter.sql")),
+    ("{inbox_rows}", include_str!("../sql/parts/inbox_rows.sql")),
 ];
 
 /// A part without the comments that explain it, which would break up the statement as the server shows it.
@@ -155,6 +156,10 @@ statements! {
     trim_runs(INT4, UUID_ARRAY);
     aged(INT4, UUID_ARRAY, INT8_ARRAY, UUID_ARRAY, INT8_ARRAY);
     survey(INT4, INT8, UUID_ARRAY, TEXT_ARRAY, INT8, TEXT, TEXT);
+    inbox_front(TEXT, TEXT, TEXT_ARRAY, INT8, INT8, INT8);
+    inbox_lock(TEXT_ARRAY, TEXT_ARRAY, INT4_ARRAY, INT8_ARRAY);
+    inbox_delete(TEXT_ARRAY, TEXT_ARRAY, INT4_ARRAY, INT8_ARRAY);
+    inbox_depth(INT8);
     internals();
     meta_insert(INT4);
     meta_get();

@@ -34,6 +34,7 @@ struct Gathered {
     rechecked: BTreeMap<usize, LaneCursor>,
     catalog: Option<u64>,
     clock: Option<i64>,
+    inbox: bool,
 }
 
 impl Gathered {
@@ -47,6 +48,7 @@ impl Gathered {
             }),
             0 => {
                 self.catalog = Some(unsigned(row, 4)?);
+                self.inbox |= unsigned(row, 5)? > 0;
                 self.clock = Some(get(row, 7)?);
             }
             n => {
@@ -105,7 +107,8 @@ impl PostgresStore {
         }
         let catalog = gathered.catalog.ok_or_else(|| unexpected("the meta table is empty"))?;
         let (written, more) = WrittenLane::first(gathered.written, survey.limit);
-        Ok(Surveyed { written, more, rechecked: gathered.rechecked.into_values().collect(), catalog })
+        let (rechecked, inbox) = (gathered.rechecked.into_values().collect(), gathered.inbox);
+        Ok(Surveyed { written, more, rechecked, catalog, inbox })
     }
 }
 

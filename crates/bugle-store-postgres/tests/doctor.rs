@@ -106,6 +106,7 @@ async fn every_planted_damage_is_found() {
         ("DELETE FROM {schema}.meta", "its row is missing"),
         ("DROP INDEX {schema}.lanes_aged", "index lanes_aged on lanes is missing"),
         ("ALTER TABLE {schema}.traces DROP COLUMN worker", "column traces.worker text is missing"),
+        ("DROP FUNCTION {schema}.push(text, text, jsonb, text)", "push(text, text, jsonb, text) is missing"),
         ("DROP TABLE {schema}.trace_names", "trace_names.name text not null is missing"),
     ] {
         let patient = Patient::new(1).await;
@@ -123,6 +124,15 @@ async fn what_should_be_known_is_a_warning() {
     patient.sql("ALTER TABLE {schema}.lanes SET (autovacuum_enabled = false)").await;
     let found = patient.findings().await;
     assert_eq!(found, [(Severity::Warning, "table lanes: autovacuum is switched off for it".to_owned())]);
+    patient.sql("ALTER TABLE {schema}.lanes SET (autovacuum_enabled = true)").await;
+    patient.sql("SELECT {schema}.push('q', 'p', '1')").await;
+    assert_eq!(patient.findings().await, [], "it was written just now");
+    patient.sql("UPDATE {schema}.inbox SET written_at = written_at - 100 * 1000000").await;
+    let found = patient.findings().await;
+    assert!(
+        found.len() == 1 && found[0].1.starts_with("inbox: 1 messages wait, the oldest for 10"),
+        "{found:?}"
+    );
     let nowhere = "postgres://postgres@127.0.0.1:1/postgres";
     let found = examine(options(&patient.schema, 1).await, Some(nowhere)).await;
     let listen = found.findings.iter().find(|finding| finding.place == "LISTEN").unwrap();
@@ -135,13 +145,13 @@ async fn another_version_is_told_with_both_numbers() {
     patient.sql("DELETE FROM {schema}.migrations WHERE version > 4").await;
     let found = patient.findings().await;
     assert!(
-        matches!(&found[0], (Severity::Warning, what) if what.contains("version 4: the next start brings it to 6")),
+        matches!(&found[0], (Severity::Warning, what) if what.contains("version 4: the next start brings it to 7")),
         "{found:?}"
     );
     patient.sql("INSERT INTO {schema}.migrations (version, name) VALUES (99, 'x')").await;
     let found = patient.findings().await;
     assert!(
-        matches!(&found[0], (Severity::Unknown, what) if what.contains("version 99") && what.contains("up to 6")),
+        matches!(&found[0], (Severity::Unknown, what) if what.contains("version 99") && what.contains("up to 7")),
         "{found:?}"
     );
 }

@@ -14,6 +14,7 @@ mod catalog;
 mod change;
 mod cursor;
 mod examination;
+mod inbox;
 mod lane;
 mod lease_id;
 mod memory;
@@ -52,6 +53,9 @@ pub use change::{
 };
 pub use cursor::{Cursor, Lease};
 pub use examination::{Examination, Finding, Severity, cursor_fault, first_gap};
+pub use inbox::{
+    INBOX_HINT, Inbox, InboxAsk, InboxDepth, InboxFront, InboxLane, InboxRow, LaneName, Take, TakeError,
+};
 pub use lane::{
     Aged, AgedLane, Find, Found, Lane, LaneCursor, Load, Position, Probe, Probed, Read, Segments, Trim,
 };
@@ -235,6 +239,11 @@ pub trait Engine: Store + Catalog {
     /// has none.
     fn internals(&self) -> Answer<'_, Vec<(String, String)>> {
         Box::pin(async { Ok(Vec::new()) })
+    }
+
+    /// Where others commit messages beside their own data, if this engine has such a place.
+    fn inbox(&self) -> Option<&dyn Inbox> {
+        None
     }
 
     /// Begin a copy of its files, with everything that was answered before.

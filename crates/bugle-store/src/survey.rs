@@ -39,6 +39,8 @@ pub struct Surveyed {
     pub rechecked: Vec<LaneCursor>,
     /// Version of the catalog, as in [`crate::Snapshot::version`].
     pub catalog: u64,
+    /// Something is in the inbox, if there is one.
+    pub inbox: bool,
 }
 
 /// A lane that was written.

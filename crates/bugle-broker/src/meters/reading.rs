@@ -31,6 +31,8 @@ pub struct Reading {
     pub switches: Switches,
     /// The spool.
     pub spool: SpoolReading,
+    /// The inbox, if the store has one.
+    pub inbox: Option<InboxReading>,
     /// Pops that wait.
     pub waiting: WaitingReading,
     /// Exchanges of cursors on behalf of pops.
@@ -59,6 +61,25 @@ pub struct SpoolReading {
     pub spooled: u64,
     /// Messages that went from it into the store.
     pub drained: u64,
+}
+
+/// The inbox.
+#[derive(Clone, Debug)]
+pub struct InboxReading {
+    /// Messages this server has moved into their queues.
+    pub stored: u64,
+    /// Messages that were there already.
+    pub duplicates: u64,
+    /// Tries that failed.
+    pub failures: u64,
+    /// Rows that wait, as last counted here, up to a bound.
+    pub waiting: u64,
+    /// Age of the oldest of those.
+    pub oldest: Duration,
+    /// Queues that refuse: they are full, or there is no key to encrypt for them.
+    pub blocked: usize,
+    /// From the writing of the oldest row of a batch to its being moved.
+    pub delay: HistogramReading,
 }
 
 /// One verb.

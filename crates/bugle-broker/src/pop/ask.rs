@@ -46,6 +46,7 @@ impl Inner {
         let (mut loads, mut load_for) = (Vec::new(), Vec::new());
         let mut probe_for: Vec<Arc<Channel>> = Vec::new();
         let period = self.period();
+        self.mover.asked();
         for open in jobs.iter_mut() {
             open.job.asked = true;
             for (queue, channel) in &open.channels {

@@ -52,7 +52,7 @@ impl Inner {
                 None => known.push(work),
             }
         }
-        self.are_there(&known, timeline).await?;
+        self.are_there(known.iter().collect(), timeline).await?;
         if batch.is_empty() {
             return Ok(Vec::new());
         }
@@ -84,7 +84,7 @@ impl Inner {
 
     /// Lanes that every message is already in. Where others write to the store too, memory cannot know that a lane was
     /// deleted meanwhile.
-    async fn are_there(self: &Arc<Self>, known: &[Work], timeline: u64) -> Result<(), Refused> {
+    pub(super) async fn are_there(self: &Arc<Self>, known: Vec<&Work>, timeline: u64) -> Result<(), Refused> {
         if known.is_empty() || self.engine.exclusive() {
             return Ok(());
         }
@@ -94,7 +94,7 @@ impl Inner {
             return Err(Refused::Unavailable("the store went on on another timeline".into()));
         }
         let gone: Vec<&Work> =
-            known.iter().zip(found).filter(|(_, found)| found.is_empty()).map(|(w, _)| w).collect();
+            known.into_iter().zip(found).filter(|(_, found)| found.is_empty()).map(|(w, _)| w).collect();
         self.all_gone(gone)
     }
 

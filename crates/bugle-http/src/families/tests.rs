@@ -76,6 +76,15 @@ fn every_number_of_a_server_is_written_in_its_place() {
             "bugle_spool_bytes{state=\"max\"} 123",
             "bugle_spool_moved_total{direction=\"in\"} 124",
             "bugle_spool_moved_total{direction=\"out\"} 125",
+            "bugle_inbox_moved_total{result=\"stored\"} 141",
+            "bugle_inbox_moved_total{result=\"duplicate\"} 142",
+            "bugle_inbox_failures_total 143",
+            "bugle_inbox_waiting 144",
+            "bugle_inbox_oldest_seconds 1.45",
+            "bugle_inbox_blocked_queues 146",
+            "bugle_inbox_delay_seconds_bucket{le=\"0.1\"} 147",
+            "bugle_inbox_delay_seconds_count 148",
+            "bugle_inbox_delay_seconds_sum 149.5",
         ],
     );
 }

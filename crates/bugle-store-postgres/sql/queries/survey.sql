@@ -1,6 +1,7 @@
 -- What moved anywhere, as one statement of three kinds of rows, told apart by n: lanes to look at again with one group's
 -- cursor (n is their place), lanes written since a time (-1; the first by time, so the work ends at the limit), and
--- one row (0) with the catalog's version as head and the database's time as written_at.
+-- one row (0) with the catalog's version as head, whether anything is in the inbox as tail, and the database's time as
+-- written_at.
 --
 -- The plan is kept by the connection, perhaps since the tables were empty, and must stay good when they have grown.
 -- Parameters other than the bucket stand in sub-selects: the planner makes one plan for all values. An upper bound that
@@ -22,7 +23,8 @@ FROM (
     LIMIT (SELECT $5::bigint)
 ) w
 UNION ALL
-SELECT 0, NULL, NULL, {announce}, m.catalog_version, 0, 0,
+SELECT 0, NULL, NULL, {announce}, m.catalog_version,
+       (SELECT count(*) FROM (SELECT FROM {schema}.inbox i ORDER BY i.queue, i.partition, i.id LIMIT 1) i), 0,
        (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, NULL,
        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 FROM {schema}.meta m

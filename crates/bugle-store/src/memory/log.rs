@@ -247,7 +247,7 @@ impl State {
         });
         let (written, more) = WrittenLane::first(written.collect(), survey.limit);
         let rechecked = survey.recheck.into_iter().flat_map(|(id, group)| self.load(&Load::Lane(id, group)));
-        Surveyed { written, more, rechecked: rechecked.collect(), catalog: self.version }
+        Surveyed { written, more, rechecked: rechecked.collect(), catalog: self.version, inbox: false }
     }
 }
 

@@ -53,6 +53,10 @@ mod history;
 #[cfg(test)]
 mod hostile;
 #[cfg(test)]
+mod inbox;
+#[cfg(test)]
+mod inbox_guide;
+#[cfg(test)]
 mod lanes;
 #[cfg(test)]
 mod leases;

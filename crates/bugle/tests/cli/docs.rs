@@ -151,6 +151,9 @@ followed! {
     security: "docs/security.md"
 }
 
+/// Guides that another test follows, with that test.
+const FOLLOWED_ELSEWHERE: &[(&str, &str)] = &[("docs/inbox.md", "tests/blackbox/inbox_guide.rs")];
+
 /// What does not depend on where messages are kept, on the other engine.
 #[tokio::test]
 async fn on_a_database() {
@@ -179,7 +182,12 @@ fn every_document_with_a_block_is_followed() {
                 .any(|entry| entry.file == document.name && block.text.starts_with(entry.begins));
             !matches!(block.language.as_str(), "" | "text") && !listed
         };
-        let followed = FOLLOWED.contains(&document.name.as_str());
+        let elsewhere = |(file, by): &(&str, &str)| {
+            let by = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(by);
+            *file == document.name && std::fs::read_to_string(by).is_ok_and(|test| test.contains(file))
+        };
+        let followed =
+            FOLLOWED.contains(&document.name.as_str()) || FOLLOWED_ELSEWHERE.iter().any(elsewhere);
         assert!(followed || !document.blocks().iter().any(has), "nobody follows {}", document.name);
     }
 }

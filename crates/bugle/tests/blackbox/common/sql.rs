@@ -18,6 +18,19 @@ impl Sql {
         Self { conn: pool.get().await.unwrap(), schema: Schema::new(on.schema()).unwrap() }
     }
 
+    /// The same as another role.
+    pub(crate) async fn by(on: &On, role: &str) -> Self {
+        let address = testdb::server().await.replacen("postgres@", &format!("{role}@"), 1);
+        let pool = Pool::new(Config::parse(&address).unwrap(), PoolOptions::default());
+        Self { conn: pool.get().await.unwrap(), schema: Schema::new(on.schema()).unwrap() }
+    }
+
+    /// Why a statement is refused.
+    pub(crate) async fn refused(&mut self, sql: &str) -> String {
+        let refused = self.conn.execute_batch(&self.schema.fill(sql)).await;
+        refused.expect_err(sql).to_string()
+    }
+
     /// Statements without parameters; `{schema}` stands for the server's schema.
     pub(crate) async fn run(&mut self, sql: &str) {
         self.conn.execute_batch(&self.schema.fill(sql)).await.unwrap();
