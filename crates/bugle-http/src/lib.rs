@@ -26,6 +26,7 @@ mod request_id;
 mod seats;
 mod stall;
 mod tls;
+mod trace_headers;
 mod watched;
 
 mod access;

@@ -13,7 +13,7 @@ use http::StatusCode;
 use crate::app::App;
 use crate::auth::Producer;
 use crate::body;
-use crate::convert::{Pushes, objects};
+use crate::convert::{Pushes, Sender, objects};
 use crate::error::{Failure, json};
 
 pub(crate) async fn push(
@@ -22,7 +22,7 @@ pub(crate) async fn push(
     body: Body,
 ) -> Result<Response, Failure> {
     let body = body::read(body, &app.config).await?;
-    let items = items(&body, producer.subject.clone())?;
+    let items = items(&body, producer.sender.clone())?;
     drop(body);
     producer.sends(items.len())?;
     if items.is_empty() {
@@ -58,10 +58,10 @@ fn result<'a>(index: usize, pushed: &'a Pushed, (queue, partition): &'a Told) ->
 }
 
 /// Everything in the body, checked before any of it is sent on.
-pub(crate) fn items(body: &Bytes, producer: Option<Bytes>) -> Result<Vec<PushItem>, Failure> {
+pub(crate) fn items(body: &Bytes, sender: Sender) -> Result<Vec<PushItem>, Failure> {
     let request: PushRequest<'_> = read(body)?;
     // An absent payload is stored as null: this is what the older suites expect.
-    let mut pushes = Pushes::new(body, "null", producer);
+    let mut pushes = Pushes::new(body, "null", sender);
     let items = objects(&request.items, "items", "items array is required")?
         .map(|(i, entry)| {
             let item = pushes.item(entry?, &|field| format!("items[{i}].{field}"))?;

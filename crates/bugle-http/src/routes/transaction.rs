@@ -18,7 +18,7 @@ use uuid::Uuid;
 use crate::app::App;
 use crate::auth::Producer;
 use crate::body;
-use crate::convert::{At, Pushes, ack, group, lease, objects, optional};
+use crate::convert::{At, Pushes, Sender, ack, group, lease, objects, optional};
 use crate::error::{Failure, json};
 
 pub(crate) async fn transaction(
@@ -27,7 +27,7 @@ pub(crate) async fn transaction(
     body: Body,
 ) -> Result<Response, Failure> {
     let body = body::read(body, &app.config).await?;
-    let (operations, required) = bundle(&body, &app.terms.anonymous, producer.subject.clone())?;
+    let (operations, required) = bundle(&body, &app.terms.anonymous, producer.sender.clone())?;
     drop(body);
     producer.sends(operations.iter().filter(|operation| matches!(operation, Operation::Push(_))).count())?;
     let done = if operations.is_empty() {
@@ -68,7 +68,7 @@ fn outcome(index: usize, result: &OperationResult) -> OperationOutcome<'_> {
 pub(crate) fn bundle(
     body: &Bytes,
     anonymous: &Group,
-    producer: Option<Bytes>,
+    sender: Sender,
 ) -> Result<(Vec<Operation>, Vec<LeaseToken>), Failure> {
     let request: TransactRequest<'_> = read(body)?;
     for (name, value) in [("kv", request.kv), ("timers", request.timers)] {
@@ -80,7 +80,7 @@ pub(crate) fn bundle(
     if operations.len() == 0 {
         return Err(Refused::Invalid("operations array cannot be empty".into()).into());
     }
-    let mut bundle = Bundle { anonymous, pushes: Pushes::new(body, "{}", producer), flat: Vec::new() };
+    let mut bundle = Bundle { anonymous, pushes: Pushes::new(body, "{}", sender), flat: Vec::new() };
     for (i, entry) in operations {
         bundle.add(i, entry?)?;
     }
@@ -114,6 +114,8 @@ impl Bundle<'_> {
                 payload: Raw(entry.payload.0.or(entry.data.0)),
                 transaction_id: entry.transaction_id.clone(),
                 trace_id: entry.trace_id.clone(),
+                traceparent: entry.traceparent.clone(),
+                tracestate: entry.tracestate.clone(),
             };
             self.flat.push(Operation::Push(self.pushes.item(&item, at)?));
             return Ok(());
@@ -161,7 +163,7 @@ mod tests {
     use super::*;
 
     fn parse(body: &str) -> Result<(Vec<Operation>, Vec<LeaseToken>), String> {
-        bundle(&Bytes::copy_from_slice(body.as_bytes()), &"anon".into(), None)
+        bundle(&Bytes::copy_from_slice(body.as_bytes()), &"anon".into(), Sender::default())
             .map_err(|e| e.error.into_owned())
     }
 
