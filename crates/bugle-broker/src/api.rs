@@ -13,7 +13,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use uuid::Uuid;
 
-use bugle_store::{Group, LaneId, LeaseId, Message, Offset, QueueOptions, Timestamp, TraceContext, Unavailable};
+use bugle_store::{
+    Group, LaneId, LeaseId, Message, Offset, QueueOptions, Timestamp, TraceContext, Unavailable,
+};
 
 pub use groups::{GroupDeleted, GroupPartition, GroupQueue, SeekPreview, SeekTo, Sought};
 pub use history::{
@@ -328,8 +330,8 @@ pub struct Transacted {
 pub enum OperationResult {
     /// A push, and the queue it went to.
     Push(Pushed, Arc<str>),
-    /// An acknowledgement: transaction id and whether it is a dead letter now.
-    Ack(String, bool),
+    /// An acknowledgement: transaction id and what became of it.
+    Ack(String, Acked),
 }
 
 /// A configure request after its JSON was read; options are checked by the broker.

@@ -359,8 +359,8 @@ fn results(
         .filter_map(|(i, operation)| match operation {
             Operation::Push(_) => pushed.next().flatten().map(|(p, queue)| OperationResult::Push(p, queue)),
             Operation::Ack(ack) => {
-                let dlq = acked[i].take().is_some_and(|a| a.dlq);
-                Some(OperationResult::Ack(ack.transaction_id.clone(), dlq))
+                let acked = acked[i].take().unwrap_or_default();
+                Some(OperationResult::Ack(ack.transaction_id.clone(), acked))
             }
         })
         .collect()

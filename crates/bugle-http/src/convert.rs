@@ -288,7 +288,10 @@ mod tests {
             (r#"{"queue":"q","traceId":"nope"}"#.into(), "items[1].traceId must be a UUID"),
             (r#"{"queue":"q","traceId":7}"#.into(), "items[1].traceId must be a string"),
             (r#"{"queue":"q","traceparent":7}"#.into(), "items[1].traceparent must be a string"),
-            (r#"{"queue":"q","traceparent":"00-1"}"#.into(), "items[1].traceparent must be a W3C traceparent"),
+            (
+                r#"{"queue":"q","traceparent":"00-1"}"#.into(),
+                "items[1].traceparent must be a W3C traceparent",
+            ),
             (
                 format!(r#"{{"queue":"q","traceparent":"{PARENT}","tracestate":"?"}}"#),
                 "items[1].tracestate must be a W3C tracestate",
@@ -321,7 +324,8 @@ mod tests {
             r#"{{"items":[{{"queue":"q",{own}}},{{"queue":"q","traceparent":"","tracestate":null}},{{"queue":"q"}}]}}"#
         ))
         .unwrap();
-        let told = |item: &PushItem| item.context.as_ref().map(|context| (context.text(), context.state.clone()));
+        let told =
+            |item: &PushItem| item.context.as_ref().map(|context| (context.text(), context.state.clone()));
         assert_eq!(told(&seen[0]), Some((PARENT.into(), Some("a=1,b=2".into()))));
         let header = Some(("00-09090909090909090909090909090909-0909090909090909-00".to_owned(), None));
         assert_eq!((told(&seen[1]), told(&seen[2])), (header.clone(), header));

@@ -14,7 +14,8 @@ pub(crate) fn of(headers: &HeaderMap) -> Option<Arc<TraceContext>> {
     let mut parents = headers.get_all(TRACEPARENT).iter();
     let (Some(parent), None) = (parents.next(), parents.next()) else { return None };
     let mut context = TraceContext::parse(parent.as_bytes().trim_ascii())?;
-    let states: Vec<&str> = headers.get_all(TRACESTATE).iter().filter_map(|state| state.to_str().ok()).collect();
+    let states: Vec<&str> =
+        headers.get_all(TRACESTATE).iter().filter_map(|state| state.to_str().ok()).collect();
     if !states.is_empty() {
         context.state = TraceContext::parse_state(&states.join(","));
     }

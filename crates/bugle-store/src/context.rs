@@ -202,9 +202,21 @@ mod tests {
         let many = |n: usize| (0..n).map(|i| format!("k{i}=v")).collect::<Vec<_>>().join(",");
         assert!(read(&many(32)).is_some());
         let long = "v".repeat(257);
-        for bad in
-            ["", " , ", "a", "=1", "a=", "A=1", "a=b=c", "a=é", "a@=1", "a@1=1", "@a=1", &many(33), &format!("a={long}")]
-        {
+        for bad in [
+            "",
+            " , ",
+            "a",
+            "=1",
+            "a=",
+            "A=1",
+            "a=b=c",
+            "a=é",
+            "a@=1",
+            "a@1=1",
+            "@a=1",
+            &many(33),
+            &format!("a={long}"),
+        ] {
             assert_eq!(read(bad), None, "{bad:?}");
         }
     }

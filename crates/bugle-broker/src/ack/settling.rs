@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use bugle_store::{Cursor, DeadLetter, Group, Load, Message, Queue, Swap, SwapError, Timestamp, TraceContext};
+use bugle_store::{
+    Cursor, DeadLetter, Group, Load, Message, Queue, Swap, SwapError, Timestamp, TraceContext,
+};
 
 use crate::api::{Acked, Refused};
 use crate::inner::Inner;

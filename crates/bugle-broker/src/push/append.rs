@@ -10,8 +10,8 @@ use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use bugle_store::{
-    Append, AppendError, Appended, Guard, Load, Message, NewSegment, Offset, QUEUE_MODE, Segment, TraceContext,
-    uuid_v7,
+    Append, AppendError, Appended, Guard, Load, Message, NewSegment, Offset, QUEUE_MODE, Segment,
+    TraceContext, uuid_v7,
 };
 
 use crate::api::{Pushed, Refused};

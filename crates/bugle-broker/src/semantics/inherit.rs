@@ -18,7 +18,9 @@ mod tests {
 
     #[test]
     fn the_first_that_belongs_to_a_trace_decides() {
-        let of = |id| Some(Arc::new(TraceContext { trace_id: [id; 16], parent_id: [1; 8], flags: 0, state: None }));
+        let of = |id| {
+            Some(Arc::new(TraceContext { trace_id: [id; 16], parent_id: [1; 8], flags: 0, state: None }))
+        };
         let (one, two) = (of(1), of(2));
         let all = [&None, &two, &one];
         assert_eq!(inherited(all.iter().map(|context| context.as_ref())), two);

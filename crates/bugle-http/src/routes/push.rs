@@ -15,10 +15,12 @@ use crate::auth::Producer;
 use crate::body;
 use crate::convert::{Pushes, Sender, objects};
 use crate::error::{Failure, json};
+use crate::telemetry::span::{Operation, Traced, common};
 
 pub(crate) async fn push(
     State(app): State<Arc<App>>,
     producer: Producer,
+    traced: Traced,
     body: Body,
 ) -> Result<Response, Failure> {
     let body = body::read(body, &app.config).await?;
@@ -28,12 +30,25 @@ pub(crate) async fn push(
     if items.is_empty() {
         return Ok(json(StatusCode::CREATED, &[(); 0]));
     }
+    traced.tell(|| sending(&items), items.iter().filter_map(|item| item.context.as_ref()));
     let told: Vec<Told> = items.iter().map(|item| (item.queue.clone(), item.partition.clone())).collect();
     let pushed = app.broker.push(items).await?;
     let each = pushed.iter().zip(&told).enumerate();
     let results: Vec<PushResult<'_>> =
         each.map(|(index, (pushed, told))| result(index, pushed, told)).collect();
     Ok(json(StatusCode::CREATED, &results))
+}
+
+/// A push, as it is told of.
+fn sending(items: &[PushItem]) -> Operation<'_> {
+    Operation {
+        kind: "send",
+        name: "push",
+        queue: common(items.iter().map(|item| &*item.queue)),
+        partition: common(items.iter().map(|item| &*item.partition)),
+        group: None,
+        messages: items.len(),
+    }
 }
 
 /// Queue and partition of a message.

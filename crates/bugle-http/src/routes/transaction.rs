@@ -20,10 +20,12 @@ use crate::auth::Producer;
 use crate::body;
 use crate::convert::{At, Pushes, Sender, ack, group, lease, objects, optional};
 use crate::error::{Failure, json};
+use crate::telemetry::span::{Operation, Traced, common};
 
 pub(crate) async fn transaction(
     State(app): State<Arc<App>>,
     producer: Producer,
+    traced: Traced,
     body: Body,
 ) -> Result<Response, Failure> {
     let body = body::read(body, &app.config).await?;
@@ -35,6 +37,11 @@ pub(crate) async fn transaction(
     } else {
         app.broker.transact(operations, required).await?
     };
+    let acked = done.results.iter().filter_map(|result| match result {
+        OperationResult::Ack(_, acked) => acked.context.as_ref(),
+        OperationResult::Push(..) => None,
+    });
+    traced.tell(|| transacting(&done), acked);
     Ok(json(
         StatusCode::OK,
         &TransactAnswer {
@@ -45,6 +52,23 @@ pub(crate) async fn transaction(
             results: done.results.iter().enumerate().map(|(i, result)| outcome(i, result)).collect(),
         },
     ))
+}
+
+/// A transaction, as it is told of: one that acknowledges is the end of what it acknowledges.
+fn transacting(done: &Transacted) -> Operation<'_> {
+    let settles = done.results.iter().any(|result| matches!(result, OperationResult::Ack(..)));
+    let queues = done.results.iter().filter_map(|result| match result {
+        OperationResult::Push(_, queue) => Some(&**queue),
+        OperationResult::Ack(_, acked) => acked.queue.as_deref(),
+    });
+    Operation {
+        kind: if settles { "settle" } else { "send" },
+        name: "transaction",
+        queue: common(queues),
+        partition: None,
+        group: None,
+        messages: done.results.len(),
+    }
 }
 
 fn outcome(index: usize, result: &OperationResult) -> OperationOutcome<'_> {
@@ -58,8 +82,8 @@ fn outcome(index: usize, result: &OperationResult) -> OperationOutcome<'_> {
             queue_name: queue,
             duplicate: pushed.duplicate,
         },
-        OperationResult::Ack(id, dlq) => {
-            OperationOutcome::Ack { index, success: true, transaction_id: id, error: None, dlq: *dlq }
+        OperationResult::Ack(id, acked) => {
+            OperationOutcome::Ack { index, success: true, transaction_id: id, error: None, dlq: acked.dlq }
         }
     }
 }
