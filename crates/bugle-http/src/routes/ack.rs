@@ -14,7 +14,7 @@ use crate::app::App;
 use crate::body;
 use crate::convert::{ack, group, objects};
 use crate::error::{Failure, json};
-use crate::telemetry::span::{Operation, Traced, common};
+use crate::telemetry::span::{Handling, Traced, common};
 
 pub(crate) async fn single(
     State(app): State<Arc<App>>,
@@ -72,8 +72,8 @@ async fn settle(app: &App, items: Vec<AckItem>, traced: &Traced) -> Result<Respo
 }
 
 /// Acknowledgements, as they are told of.
-fn settling<'a>(acked: &'a [Acked], group: Option<&'a str>) -> Operation<'a> {
-    Operation {
+fn settling<'a>(acked: &'a [Acked], group: Option<&'a str>) -> Handling<'a> {
+    Handling {
         kind: "settle",
         name: "ack",
         queue: common(acked.iter().filter_map(|acked| acked.queue.as_deref())),

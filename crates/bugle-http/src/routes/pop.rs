@@ -20,7 +20,7 @@ use crate::delivery::delivered;
 use crate::error::{Failure, json, json_body};
 use crate::pieces::Pieces;
 use crate::query::Query;
-use crate::telemetry::span::{Operation, Traced, common};
+use crate::telemetry::span::{Handling, Traced, common};
 
 /// Longest lease a caller may ask for.
 pub(crate) const MAX_LEASE_SECONDS: u64 = 86_400;
@@ -137,12 +137,12 @@ async fn pop(app: &App, request: Arc<PopRequest>, traced: &Traced) -> Result<Res
 }
 
 /// A pop, as it is told of.
-fn receiving<'a>(answer: &'a PopAnswer, request: &'a PopRequest) -> Operation<'a> {
+fn receiving<'a>(answer: &'a PopAnswer, request: &'a PopRequest) -> Handling<'a> {
     let asked = match &request.target {
         PopTarget::Lane { queue, .. } | PopTarget::Queue { queue } => Some(&**queue),
         PopTarget::Filter { .. } => common(answer.lanes.iter().map(|lane| &*lane.queue)),
     };
-    Operation {
+    Handling {
         kind: "receive",
         name: "pop",
         queue: asked,

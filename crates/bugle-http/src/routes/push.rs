@@ -15,7 +15,7 @@ use crate::auth::Producer;
 use crate::body;
 use crate::convert::{Pushes, Sender, objects};
 use crate::error::{Failure, json};
-use crate::telemetry::span::{Operation, Traced, common};
+use crate::telemetry::span::{Handling, Traced, common};
 
 pub(crate) async fn push(
     State(app): State<Arc<App>>,
@@ -40,8 +40,8 @@ pub(crate) async fn push(
 }
 
 /// A push, as it is told of.
-fn sending(items: &[PushItem]) -> Operation<'_> {
-    Operation {
+fn sending(items: &[PushItem]) -> Handling<'_> {
+    Handling {
         kind: "send",
         name: "push",
         queue: common(items.iter().map(|item| &*item.queue)),

@@ -20,7 +20,7 @@ use crate::auth::Producer;
 use crate::body;
 use crate::convert::{At, Pushes, Sender, ack, group, lease, objects, optional};
 use crate::error::{Failure, json};
-use crate::telemetry::span::{Operation, Traced, common};
+use crate::telemetry::span::{Handling, Traced, common};
 
 pub(crate) async fn transaction(
     State(app): State<Arc<App>>,
@@ -55,13 +55,13 @@ pub(crate) async fn transaction(
 }
 
 /// A transaction, as it is told of: one that acknowledges is the end of what it acknowledges.
-fn transacting(done: &Transacted) -> Operation<'_> {
+fn transacting(done: &Transacted) -> Handling<'_> {
     let settles = done.results.iter().any(|result| matches!(result, OperationResult::Ack(..)));
     let queues = done.results.iter().filter_map(|result| match result {
         OperationResult::Push(_, queue) => Some(&**queue),
         OperationResult::Ack(_, acked) => acked.queue.as_deref(),
     });
-    Operation {
+    Handling {
         kind: if settles { "settle" } else { "send" },
         name: "transaction",
         queue: common(queues),

@@ -30,7 +30,7 @@ const FAREWELL: Duration = Duration::from_secs(2);
 /// Sends what is recorded and counted.
 pub struct Exporter {
     config: TelemetryConfig,
-    spans: Receiver<Box<Span>>,
+    spans: Receiver<Span>,
     edge: Edge,
 }
 
@@ -52,7 +52,7 @@ impl Exporting {
 }
 
 impl Exporter {
-    pub(super) fn new(config: TelemetryConfig, spans: Receiver<Box<Span>>, edge: Edge) -> Self {
+    pub(super) fn new(config: TelemetryConfig, spans: Receiver<Span>, edge: Edge) -> Self {
         Self { config, spans, edge }
     }
 
@@ -81,11 +81,7 @@ impl Exporter {
     }
 }
 
-async fn send_spans(
-    mut waiting: Receiver<Box<Span>>,
-    resource: Vec<(String, String)>,
-    mut shipment: Shipment,
-) {
+async fn send_spans(mut waiting: Receiver<Span>, resource: Vec<(String, String)>, mut shipment: Shipment) {
     let stop = shipment.stop.clone();
     let mut batch = Vec::with_capacity(BATCH);
     while !stop.is_cancelled() {
@@ -154,7 +150,7 @@ struct Shipment {
 }
 
 impl Shipment {
-    async fn ship_spans(&mut self, resource: &[(String, String)], batch: &mut Vec<Box<Span>>) {
+    async fn ship_spans(&mut self, resource: &[(String, String)], batch: &mut Vec<Span>) {
         let body = proto::spans(resource, batch);
         let sent = self.ship(body, TRIES, Export::TracesSent, Export::TracesFailed).await;
         let outcome = if sent { Export::SpansSent } else { Export::SpansDropped };

@@ -54,7 +54,7 @@ pub struct TelemetryConfig {
 pub struct Telemetry(Option<Arc<Tracer>>);
 
 struct Tracer {
-    spans: mpsc::Sender<Box<Span>>,
+    spans: mpsc::Sender<Span>,
     sampling: Sampling,
     /// Paths of all routes, with their parameters in braces.
     paths: Vec<&'static str>,
@@ -160,7 +160,7 @@ impl Drop for Recording {
         if !over.attributes.iter().any(|(key, _)| *key == "http.response.status_code") {
             over.set("error.type", "cancelled");
         }
-        if self.tracer.spans.try_send(Box::new(over)).is_err() {
+        if self.tracer.spans.try_send(over).is_err() {
             self.tracer.edge.exported(Export::SpansDropped, 1);
         }
     }

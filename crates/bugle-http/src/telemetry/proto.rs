@@ -102,7 +102,7 @@ impl Out {
 }
 
 /// `ExportTraceServiceRequest`.
-pub(crate) fn spans(resource: &[(String, String)], spans: &[Box<Span>]) -> Vec<u8> {
+pub(crate) fn spans(resource: &[(String, String)], spans: &[Span]) -> Vec<u8> {
     let mut out = Out::default();
     out.resource(resource, |scoped| {
         spans.iter().for_each(|span| scoped.message(2, |out| write_span(out, span)));

@@ -71,7 +71,7 @@ impl Span {
 }
 
 /// What a request does with messages, in the words of the semantic conventions for messaging.
-pub(crate) struct Operation<'a> {
+pub(crate) struct Handling<'a> {
     /// `send`, `receive` or `settle`.
     pub(crate) kind: &'static str,
     /// Ours for it.
@@ -94,7 +94,7 @@ impl Traced {
     /// Tell what the request does. Costs nothing if nobody traces it.
     pub(crate) fn tell<'a>(
         &self,
-        operation: impl FnOnce() -> Operation<'a>,
+        operation: impl FnOnce() -> Handling<'a>,
         contexts: impl Iterator<Item = &'a Arc<TraceContext>>,
     ) {
         let Some(span) = &self.0 else { return };
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn an_operation_is_told_in_the_words_of_the_conventions() {
         let traced = Traced::new(Span { idle: true, ..Span::default() });
-        let operation = || Operation {
+        let operation = || Handling {
             kind: "receive",
             name: "pop",
             queue: Some("orders"),

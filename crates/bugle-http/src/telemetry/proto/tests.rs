@@ -42,7 +42,7 @@ fn a_span_is_read_by_others_as_it_was_meant() {
         end: 2,
         ..Span::default()
     };
-    let bytes = spans(&resource(), &[Box::new(span), Box::new(plain)]);
+    let bytes = spans(&resource(), &[span, plain]);
     let read = ExportTraceServiceRequest::decode(&*bytes).unwrap();
     // They write the same bytes: nothing is there that they do not know.
     assert_eq!(read.encode_to_vec().len(), bytes.len());
