@@ -127,6 +127,7 @@ async function details(row, close, again) {
         ["Pushed", `${clock(message.createdAt)} (${ago(message.createdAt)})`],
         message.producerSub && ["By", message.producerSub],
         message.traceId && ["Trace id", h("span.mono", message.traceId)],
+        message.traceparent && ["Trace context", h("span.mono", message.traceparent)],
         message.leaseExpiresAt && ["Leased until", clock(message.leaseExpiresAt)],
         message.errorMessage && ["Gave up because", h("span.bad", message.errorMessage)],
         dead && ["Attempts", count(message.retryCount)],

@@ -1,7 +1,7 @@
 //! The list of targets, and those of them that need nothing but public functions.
 
 use bugle_pg::Escape;
-use bugle_store::{Message, NewSegment, Segment, Timestamp};
+use bugle_store::{Message, NewSegment, Segment, Timestamp, TraceContext};
 use bytes::Bytes;
 use uuid::Uuid;
 
@@ -107,14 +107,24 @@ fn segments() -> Vec<Vec<u8>> {
         transaction_id: Bytes::from_static("tx-é".as_bytes()),
         trace_id: trace.then(|| Uuid::from_u128(8)),
         producer_sub: producer.then(|| Bytes::from_static(b"svc")),
+        context: None,
         encrypted: trace,
         payload: Bytes::from_static(br#"{"a": 1.0, "a": 2}"#),
+    };
+    let traced = |state: Option<&'static str>| {
+        let context =
+            TraceContext { trace_id: [4; 16], parent_id: [7; 8], flags: 1, state: state.map(Bytes::from) };
+        Message { context: Some(context.into()), ..message(true, true) }
     };
     let of = |messages: &[Message]| {
         let segment = NewSegment::build(1, messages);
         [&segment.count().to_be_bytes()[..], &segment.body].concat()
     };
-    vec![of(&[message(false, false)]), of(&[message(true, true), message(false, true)])]
+    vec![
+        of(&[message(false, false)]),
+        of(&[message(true, true), message(false, true)]),
+        of(&[traced(None), traced(Some("a=1"))]),
+    ]
 }
 
 /// The body of a segment, as both engines keep it; the number of messages, which is kept beside it, comes first.

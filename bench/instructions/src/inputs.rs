@@ -39,6 +39,7 @@ pub(crate) fn messages(count: u64) -> Vec<Message> {
         transaction_id: Bytes::from(transaction_id(number)),
         trace_id: None,
         producer_sub: None,
+        context: None,
         encrypted: false,
         payload: Bytes::from(payload(number)),
     };

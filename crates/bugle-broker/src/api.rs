@@ -13,7 +13,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use uuid::Uuid;
 
-use bugle_store::{Group, LaneId, LeaseId, Message, Offset, QueueOptions, Timestamp, Unavailable};
+use bugle_store::{
+    Group, LaneId, LeaseId, Message, Offset, QueueOptions, Timestamp, TraceContext, Unavailable,
+};
 
 pub use groups::{GroupDeleted, GroupPartition, GroupQueue, SeekPreview, SeekTo, Sought};
 pub use history::{
@@ -77,6 +79,8 @@ pub struct PushItem {
     pub trace_id: Option<Uuid>,
     /// Who pushes (from the token).
     pub producer_sub: Option<Bytes>,
+    /// The trace it belongs to.
+    pub context: Option<Arc<TraceContext>>,
     /// The payload's JSON bytes.
     pub payload: Bytes,
 }
@@ -280,6 +284,8 @@ pub struct Acked {
     pub dlq: bool,
     /// It was taken and the lane is free for the group now.
     pub lease_released: bool,
+    /// The trace that its message belongs to, if it was found.
+    pub context: Option<Arc<TraceContext>>,
     /// Queue name, where known.
     pub queue: Option<Arc<str>>,
     /// Partition name, where known.
@@ -324,8 +330,8 @@ pub struct Transacted {
 pub enum OperationResult {
     /// A push, and the queue it went to.
     Push(Pushed, Arc<str>),
-    /// An acknowledgement: transaction id and whether it is a dead letter now.
-    Ack(String, bool),
+    /// An acknowledgement: transaction id and what became of it.
+    Ack(String, Acked),
 }
 
 /// A configure request after its JSON was read; options are checked by the broker.

@@ -271,6 +271,7 @@ pub(crate) fn message(item: PushItem) -> Message {
             .unwrap_or_else(|| Bytes::from(Uuid::now_v7().to_string())),
         trace_id: item.trace_id,
         producer_sub: item.producer_sub,
+        context: item.context,
         encrypted: false,
         payload: item.payload,
     }

@@ -91,6 +91,7 @@ impl Inner {
             transaction_id: Some(redrive::transaction_id(letter.id).into()),
             trace_id: message.trace_id,
             producer_sub: message.producer_sub,
+            context: message.context,
             payload,
         };
         Ok(Move { letter: letter.id, failed_at: letter.failed_at, item })

@@ -64,7 +64,15 @@ mod tests {
 
     fn message(payload: Vec<u8>, encrypted: bool) -> Message {
         let (transaction_id, payload) = (Bytes::from_static(b"t"), payload.into());
-        Message { id: Uuid::nil(), transaction_id, trace_id: None, producer_sub: None, encrypted, payload }
+        Message {
+            id: Uuid::nil(),
+            transaction_id,
+            trace_id: None,
+            producer_sub: None,
+            context: None,
+            encrypted,
+            payload,
+        }
     }
 
     /// One message in clear, one under each key.

@@ -337,6 +337,7 @@ mod tests {
             transaction_id: "t".into(),
             trace_id: None,
             producer_sub: Some("me".into()),
+            context: None,
             encrypted: true,
             payload: "{}".into(),
         };

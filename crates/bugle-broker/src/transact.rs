@@ -22,6 +22,7 @@ use crate::inner::Inner;
 use crate::meters::WakeSource;
 use crate::planted::Bug;
 use crate::push::{Bundle, Slot, Work, bundle};
+use crate::semantics::inherit::inherited;
 
 const MAX_TRIES: u32 = 16;
 
@@ -84,6 +85,10 @@ impl Inner {
             Ok(settlement) => settlement,
             Err(setback) => return Ok(Err(setback)),
         };
+        let contexts = acked.iter().map(|acked| acked.as_ref().and_then(|acked| acked.context.as_ref()));
+        if let Some(context) = inherited(contexts) {
+            works.iter_mut().for_each(|work| work.carry(&context));
+        }
         let mut sent: Vec<(usize, NewSegment, Ids)> = Vec::new();
         let mut commit = Commit::default();
         for (i, work) in works.iter_mut().enumerate() {
@@ -354,8 +359,8 @@ fn results(
         .filter_map(|(i, operation)| match operation {
             Operation::Push(_) => pushed.next().flatten().map(|(p, queue)| OperationResult::Push(p, queue)),
             Operation::Ack(ack) => {
-                let dlq = acked[i].take().is_some_and(|a| a.dlq);
-                Some(OperationResult::Ack(ack.transaction_id.clone(), dlq))
+                let acked = acked[i].take().unwrap_or_default();
+                Some(OperationResult::Ack(ack.transaction_id.clone(), acked))
             }
         })
         .collect()

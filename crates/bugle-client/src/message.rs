@@ -41,6 +41,12 @@ pub struct Message {
     /// The id that the producer sent with it.
     #[serde(default)]
     pub trace_id: Option<Uuid>,
+    /// The W3C trace context that it was pushed with: the parent, or a link, of the span in which you handle it.
+    #[serde(default)]
+    pub traceparent: Option<String>,
+    /// The `tracestate` of that context.
+    #[serde(default)]
+    pub tracestate: Option<String>,
     /// Who pushed it, as the server knows it.
     #[serde(default)]
     pub producer_sub: Option<String>,

@@ -21,6 +21,10 @@ pub struct NewMessage {
     transaction_id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     trace_id: Option<Uuid>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    traceparent: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tracestate: Option<String>,
     payload: Box<RawValue>,
     /// The id was made here, so nobody else can have used it.
     #[serde(skip)]
@@ -40,7 +44,17 @@ impl NewMessage {
 
     fn with(queue: String, payload: Box<RawValue>) -> Self {
         let transaction_id = Uuid::now_v7().to_string();
-        Self { queue, partition: None, transaction_id, trace_id: None, payload, own_id: true }
+        let (traceparent, tracestate) = (None, None);
+        Self {
+            queue,
+            partition: None,
+            transaction_id,
+            trace_id: None,
+            traceparent,
+            tracestate,
+            payload,
+            own_id: true,
+        }
     }
 
     /// Its partition: messages of one partition are delivered in the order of their pushes. `Default` unless set.
@@ -65,6 +79,21 @@ impl NewMessage {
         self
     }
 
+    /// The W3C trace context that it belongs to, as your tracing library writes it into headers. Consumers get it with the
+    /// message, through retries and dead letters too. The server refuses what is none.
+    #[must_use]
+    pub fn traceparent(mut self, traceparent: impl Into<String>) -> Self {
+        self.traceparent = Some(traceparent.into());
+        self
+    }
+
+    /// The `tracestate` of that context.
+    #[must_use]
+    pub fn tracestate(mut self, tracestate: impl Into<String>) -> Self {
+        self.tracestate = Some(tracestate.into());
+        self
+    }
+
     /// Its transaction id.
     pub fn id(&self) -> &str {
         &self.transaction_id
@@ -83,7 +112,8 @@ impl NewMessage {
     /// About as many bytes as it has on the wire.
     pub(crate) fn size(&self) -> usize {
         let names = self.queue.len() + self.partition.as_ref().map_or(0, String::len);
-        80 + names + self.transaction_id.len() + self.payload.get().len()
+        let trace = [&self.traceparent, &self.tracestate].into_iter().flatten().map(|text| 18 + text.len());
+        80 + names + trace.sum::<usize>() + self.transaction_id.len() + self.payload.get().len()
     }
 
     pub(crate) fn has_own_id(&self) -> bool {
@@ -171,6 +201,10 @@ mod tests {
             serde_json::to_value(&message).unwrap(),
             json!({"queue": "q", "transactionId": "t", "traceId": Uuid::nil(), "payload": [1]})
         );
+        let (plain, message) = (message.size(), message.traceparent("00-1").tracestate("a=1"));
+        let spelled = serde_json::to_value(&message).unwrap();
+        assert_eq!((&spelled["traceparent"], &spelled["tracestate"]), (&json!("00-1"), &json!("a=1")));
+        assert!(message.size() > plain);
         assert!(matches!(NewMessage::raw("q", "{"), Err(Error::Payload(_))));
     }
 

@@ -13,7 +13,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use http::{Method, Request, StatusCode};
 
-use crate::request_id::RequestId;
+use crate::request_id::{Hex, RequestId, TraceIds};
 use crate::watched::{Watch, watched};
 
 /// What an action of weight was done to, where its path does not say. Handlers put it among the answer's extensions.
@@ -31,6 +31,7 @@ pub(crate) struct Record {
     method: Method,
     path: Box<str>,
     id: RequestId,
+    trace: Option<TraceIds>,
     peer: SocketAddr,
     begun: Instant,
     received: Arc<AtomicU64>,
@@ -45,7 +46,7 @@ impl Record {
     /// `action` is for the audit log, `access` says whether the access log wants it too.
     pub(crate) fn begin(
         request: &mut Request<Body>,
-        id: &RequestId,
+        (id, trace): (&RequestId, Option<TraceIds>),
         peer: SocketAddr,
         action: Option<&'static str>,
         access: bool,
@@ -63,6 +64,7 @@ impl Record {
             method: request.method().clone(),
             path: request.uri().path().into(),
             id: id.clone(),
+            trace,
             peer,
             begun: Instant::now(),
             received,
@@ -92,6 +94,9 @@ impl Drop for Record {
         // 499 is what proxies write for a client that did not wait.
         let status = self.status.map_or(499, |status| status.as_u16());
         let (id, method, peer) = (&self.id, &self.method, self.peer);
+        let hex = |bytes| tracing::field::display(Hex(bytes));
+        let trace_id = self.trace.as_ref().map(|trace| hex(&trace.trace_id));
+        let span_id = self.trace.as_ref().map(|trace| hex(&trace.span_id));
         if let Some(action) = self.action {
             let object = self.object.as_ref().map_or(&*self.path, |object| &object.0);
             let outcome = match status {
@@ -100,14 +105,14 @@ impl Drop for Record {
                 499 => "unknown",
                 _ => "failed",
             };
-            tracing::info!(target: "bugle::audit", action, ?object, ?subject, outcome, status, request_id = %id, %peer);
+            tracing::info!(target: "bugle::audit", action, ?object, ?subject, outcome, status, request_id = %id, %peer, trace_id, span_id);
         }
         if self.access {
             // Thousandths are enough, and all that can be read.
             let ms = self.begun.elapsed().as_micros() as f64 / 1e3;
             let (bytes_in, bytes_out) = (self.received.load(Ordering::Relaxed), self.sent);
             let path = &*self.path;
-            tracing::info!(target: "bugle::access", %method, path, status, ms, bytes_in, bytes_out, ?subject, request_id = %id, %peer);
+            tracing::info!(target: "bugle::access", %method, path, status, ms, bytes_in, bytes_out, ?subject, request_id = %id, %peer, trace_id, span_id);
         }
     }
 }

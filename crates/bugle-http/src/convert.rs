@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use bugle_broker::{AckItem, AckStatus, LeaseToken, PushItem, Refused, check_name, check_queue};
-use bugle_store::{DEFAULT_PARTITION, Group, LaneId};
+use bugle_store::{DEFAULT_PARTITION, Group, LaneId, TraceContext};
 use bugle_wire::{AckEntry, Field, List, Object, PushEntry, Raw, Text};
 use bytes::Bytes;
 use foldhash::HashSet;
@@ -76,20 +76,28 @@ fn checked(name: &str, field: &str, at: At<'_>) -> Result<(), Refused> {
     check_name("", name).or_else(|_| check_name(&at(field), name))
 }
 
+/// What all messages of one request have from it.
+#[derive(Clone, Default)]
+pub(crate) struct Sender {
+    /// Who sends them, as the server knows it; what the request says of it does not count.
+    pub(crate) subject: Option<Bytes>,
+    /// The trace of the request, for messages that name none of their own.
+    pub(crate) context: Option<Arc<TraceContext>>,
+}
+
 /// Turns the messages of one request into items for the broker. Payloads and ids are slices of `body`.
 pub(crate) struct Pushes<'a> {
     body: &'a Bytes,
     /// What is stored for a message without a payload.
     missing: &'static str,
-    /// Who sends them, as the server knows it; what the request says of it does not count.
-    producer: Option<Bytes>,
+    sender: Sender,
     queues: Names,
     partitions: Names,
 }
 
 impl<'a> Pushes<'a> {
-    pub(crate) fn new(body: &'a Bytes, missing: &'static str, producer: Option<Bytes>) -> Self {
-        Self { body, missing, producer, queues: Names::default(), partitions: Names::default() }
+    pub(crate) fn new(body: &'a Bytes, missing: &'static str, sender: Sender) -> Self {
+        Self { body, missing, sender, queues: Names::default(), partitions: Names::default() }
     }
 
     /// One message.
@@ -103,7 +111,8 @@ impl<'a> Pushes<'a> {
             partition: self.partitions.shared(partition, "partition", check_name, at)?,
             transaction_id: self.transaction_id(&entry.transaction_id, at)?,
             trace_id: trace_id(&entry.trace_id, at)?,
-            producer_sub: self.producer.clone(),
+            producer_sub: self.sender.subject.clone(),
+            context: own_context(entry, at)?.or_else(|| self.sender.context.clone()),
             payload: self.payload(entry.payload, at)?,
         })
     }
@@ -143,6 +152,28 @@ fn trace_id(field: &Text<'_>, at: At<'_>) -> Result<Option<Uuid>, Refused> {
             Err(_) => invalid(format!("{} must be a UUID", at("traceId"))),
         },
     }
+}
+
+/// The trace that a message names itself. Other than a header's, one that is not valid is refused: it was meant for us.
+fn own_context(entry: &PushEntry<'_>, at: At<'_>) -> Result<Option<Arc<TraceContext>>, Refused> {
+    let parent = optional(&entry.traceparent, "traceparent", at)?.filter(|text| !text.is_empty());
+    let state = optional(&entry.tracestate, "tracestate", at)?.filter(|text| !text.is_empty());
+    let Some(parent) = parent else {
+        return match state {
+            None => Ok(None),
+            Some(_) => invalid(format!("{} needs a traceparent beside it", at("tracestate"))),
+        };
+    };
+    let Some(mut context) = TraceContext::parse(parent.as_bytes()) else {
+        return invalid(format!("{} must be a W3C traceparent", at("traceparent")));
+    };
+    if let Some(state) = state {
+        context.state = TraceContext::parse_state(state);
+        if context.state.is_none() {
+            return invalid(format!("{} must be a W3C tracestate", at("tracestate")));
+        }
+    }
+    Ok(Some(Arc::new(context)))
 }
 
 /// Whether valid JSON nests deeper than `limit`. Costs nothing for short values and one count for flat ones.
@@ -226,7 +257,9 @@ mod tests {
     fn items(body: &str) -> Result<Vec<PushItem>, String> {
         let body = Bytes::copy_from_slice(body.as_bytes());
         let request: PushRequest<'_> = read(&body).map_err(|e| e.to_string())?;
-        let mut pushes = Pushes::new(&body, "null", None);
+        let header = TraceContext { trace_id: [9; 16], parent_id: [9; 8], flags: 0, state: None };
+        let sender = Sender { subject: None, context: Some(header.into()) };
+        let mut pushes = Pushes::new(&body, "null", sender);
         objects(&request.items, "items", "items array is required")
             .map_err(|e| e.to_string())?
             .map(|(i, entry)| pushes.item(entry?, &|field| format!("items[{i}].{field}")))
@@ -254,6 +287,19 @@ mod tests {
             ),
             (r#"{"queue":"q","traceId":"nope"}"#.into(), "items[1].traceId must be a UUID"),
             (r#"{"queue":"q","traceId":7}"#.into(), "items[1].traceId must be a string"),
+            (r#"{"queue":"q","traceparent":7}"#.into(), "items[1].traceparent must be a string"),
+            (
+                r#"{"queue":"q","traceparent":"00-1"}"#.into(),
+                "items[1].traceparent must be a W3C traceparent",
+            ),
+            (
+                format!(r#"{{"queue":"q","traceparent":"{PARENT}","tracestate":"?"}}"#),
+                "items[1].tracestate must be a W3C tracestate",
+            ),
+            (
+                r#"{"queue":"q","tracestate":"a=1"}"#.into(),
+                "items[1].tracestate needs a traceparent beside it",
+            ),
             (
                 format!(r#"{{"queue":"q","payload":{}1{}}}"#, "[".repeat(129), "]".repeat(129)),
                 "items[1].payload is nested deeper than 128 levels",
@@ -267,6 +313,22 @@ mod tests {
         }
         assert!(items("[]").unwrap_err().contains("must be a JSON object"));
         assert!(items(r#"{"items":[}"#).unwrap_err().starts_with("Invalid JSON"));
+    }
+
+    const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+    #[test]
+    fn a_message_has_its_own_trace_or_that_of_the_request() {
+        let own = format!(r#""traceparent":"{PARENT}","tracestate":" a=1, b=2""#);
+        let seen = items(&format!(
+            r#"{{"items":[{{"queue":"q",{own}}},{{"queue":"q","traceparent":"","tracestate":null}},{{"queue":"q"}}]}}"#
+        ))
+        .unwrap();
+        let told =
+            |item: &PushItem| item.context.as_ref().map(|context| (context.text(), context.state.clone()));
+        assert_eq!(told(&seen[0]), Some((PARENT.into(), Some("a=1,b=2".into()))));
+        let header = Some(("00-09090909090909090909090909090909-0909090909090909-00".to_owned(), None));
+        assert_eq!((told(&seen[1]), told(&seen[2])), (header.clone(), header));
     }
 
     #[test]

@@ -2,9 +2,10 @@
 
 use bytes::Bytes;
 
+use crate::convert::Sender;
 use crate::routes::push;
 
 /// Reads the body of a push; the number of its messages, none if it is refused.
 pub fn push_items(body: &Bytes) -> usize {
-    push::items(body, None).map_or(0, |items| items.len())
+    push::items(body, Sender::default()).map_or(0, |items| items.len())
 }

@@ -13,6 +13,29 @@ struct Counts {
     shed: AtomicU64,
     limited: [AtomicU64; Limit::ALL.len()],
     bodies: AtomicUsize,
+    exports: [AtomicU64; Export::ALL.len()],
+}
+
+/// What became of telemetry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Export {
+    SpansSent,
+    SpansDropped,
+    TracesSent,
+    TracesFailed,
+    MetricsSent,
+    MetricsFailed,
+}
+
+impl Export {
+    pub(crate) const ALL: [Self; 6] = [
+        Self::SpansSent,
+        Self::SpansDropped,
+        Self::TracesSent,
+        Self::TracesFailed,
+        Self::MetricsSent,
+        Self::MetricsFailed,
+    ];
 }
 
 /// A bound that a caller can exceed.
@@ -44,6 +67,8 @@ pub(crate) struct EdgeReading {
     pub(crate) limited: [u64; Limit::ALL.len()],
     /// Bytes of large bodies that are here.
     pub(crate) bodies: usize,
+    /// What became of telemetry.
+    pub(crate) exports: [u64; Export::ALL.len()],
 }
 
 impl Edge {
@@ -61,6 +86,10 @@ impl Edge {
 
     pub(crate) fn limited(&self, limit: Limit) {
         self.0.limited[limit as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn exported(&self, what: Export, count: u64) {
+        self.0.exports[what as usize].fetch_add(count, Ordering::Relaxed);
     }
 
     /// Room for so many more bytes of bodies, unless there are more than `most` then. To be given back by
@@ -84,6 +113,7 @@ impl Edge {
             shed: self.0.shed.load(Ordering::Relaxed),
             limited: std::array::from_fn(|at| self.0.limited[at].load(Ordering::Relaxed)),
             bodies: self.0.bodies.load(Ordering::Relaxed),
+            exports: std::array::from_fn(|at| self.0.exports[at].load(Ordering::Relaxed)),
         }
     }
 }

@@ -1,11 +1,11 @@
-//! Writes metrics as text: Prometheus 0.0.4 and OpenMetrics 1.0.
+//! Metrics of one moment: written as text (Prometheus 0.0.4, OpenMetrics 1.0), or gathered as points for whoever sends them.
 //!
-//! Why not a metrics crate: they keep registries of live counters and speak one of the two formats. Here the numbers are
-//! a copy of one moment that the broker hands out, spelled once and forgotten, in either format; that is a page of code.
+//! Why not a metrics crate: they keep registries of live counters and speak one of the formats. Here the numbers are
+//! a copy of one moment that the broker hands out, told once and forgotten, in any form; that is a page of code.
 //!
-//! The formats differ in little: OpenMetrics names a counter's family without `_total` and ends with `# EOF`.
+//! The texts differ in little: OpenMetrics names a counter's family without `_total` and ends with `# EOF`.
 
-use std::fmt::{Display, Write};
+use std::fmt::{self, Display, Write};
 
 use bugle_broker::HistogramReading;
 
@@ -15,96 +15,219 @@ pub(crate) const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0
 
 /// A page in the making.
 pub(crate) struct Page {
-    out: String,
-    open_metrics: bool,
+    form: Form,
+}
+
+enum Form {
+    Text { out: String, open_metrics: bool },
+    Points(Vec<Metric>),
+}
+
+/// A family of metrics, as points.
+#[derive(Clone, Debug)]
+pub(crate) struct Metric {
+    /// Without `_total`.
+    pub(crate) name: &'static str,
+    pub(crate) help: String,
+    pub(crate) kind: Kind,
+    pub(crate) points: Vec<Point>,
+}
+
+/// What a family counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Only grows.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+    /// Durations in buckets.
+    Histogram,
+}
+
+/// One number of a family.
+#[derive(Clone, Debug)]
+pub(crate) struct Point {
+    pub(crate) labels: Vec<(String, String)>,
+    pub(crate) value: Value,
+}
+
+/// See [`Point`].
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    One(Number),
+    Durations(HistogramReading),
+}
+
+/// A number of either kind.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Number {
+    /// Saturating where it is sent in 63 bits; in texts the whole of it.
+    Int(i64),
+    Float(f64),
+}
+
+/// What can be a sample.
+pub(crate) trait Sample: Display {
+    fn number(&self) -> Number;
+}
+
+macro_rules! samples {
+    ($($whole:ty),*) => {$(
+        impl Sample for $whole {
+            fn number(&self) -> Number {
+                Number::Int(i64::try_from(*self).unwrap_or(i64::MAX))
+            }
+        }
+    )*};
+}
+
+samples!(u8, i32, u32, u64, usize);
+
+impl Sample for f64 {
+    fn number(&self) -> Number {
+        Number::Float(*self)
+    }
+}
+
+impl<T: Sample> Sample for &T {
+    fn number(&self) -> Number {
+        (**self).number()
+    }
 }
 
 /// Samples of one family.
-pub(crate) struct Family<'a> {
-    out: &'a mut String,
-    name: &'static str,
-    suffix: &'static str,
+pub(crate) enum Family<'a> {
+    Text { out: &'a mut String, name: &'static str, suffix: &'static str },
+    Points(&'a mut Vec<Point>),
 }
 
 impl Page {
+    /// A page of text.
     pub(crate) fn new(open_metrics: bool) -> Self {
-        Self { out: String::with_capacity(16 << 10), open_metrics }
+        Self { form: Form::Text { out: String::with_capacity(16 << 10), open_metrics } }
+    }
+
+    /// A page of points.
+    pub(crate) fn of_points() -> Self {
+        Self { form: Form::Points(Vec::with_capacity(64)) }
     }
 
     /// Something that only grows; `name` goes without `_total`.
     pub(crate) fn counter(&mut self, name: &'static str, help: &str) -> Family<'_> {
-        let named = if self.open_metrics { "" } else { "_total" };
-        self.family(name, named, "counter", help, "_total")
+        self.family(name, Kind::Counter, help)
     }
 
     /// Something that goes up and down.
     pub(crate) fn gauge(&mut self, name: &'static str, help: &str) -> Family<'_> {
-        self.family(name, "", "gauge", help, "")
+        self.family(name, Kind::Gauge, help)
     }
 
     /// Durations in buckets.
     pub(crate) fn histogram(&mut self, name: &'static str, help: &str, reading: &HistogramReading) {
-        let mut family = self.family(name, "", "histogram", help, "_bucket");
-        for (bound, count) in &reading.buckets {
-            // With a point always ("1.0"): the canonical form, so that both formats name the same series.
-            family.sample(&[("le", &format!("{bound:?}"))], count);
+        match self.family(name, Kind::Histogram, help) {
+            Family::Points(points) => {
+                points.push(Point { labels: Vec::new(), value: Value::Durations(reading.clone()) });
+            }
+            Family::Text { out, .. } => {
+                for (bound, count) in &reading.buckets {
+                    // With a point always ("1.0"): the canonical form, so that both formats name the same series.
+                    line(out, name, "_bucket", &[("le", &format!("{bound:?}"))], count);
+                }
+                line(out, name, "_bucket", &[("le", "+Inf")], &reading.count);
+                line(out, name, "_sum", &[], &reading.sum);
+                line(out, name, "_count", &[], &reading.count);
+            }
         }
-        family.sample(&[("le", "+Inf")], reading.count);
-        family.suffix = "_sum";
-        family.only(reading.sum);
-        family.suffix = "_count";
-        family.only(reading.count);
     }
 
-    /// The whole page.
-    pub(crate) fn finish(mut self) -> String {
-        if self.open_metrics {
-            self.out.push_str("# EOF\n");
+    /// The whole page of text.
+    pub(crate) fn finish(self) -> String {
+        match self.form {
+            Form::Text { mut out, open_metrics } => {
+                out.push_str(if open_metrics { "# EOF\n" } else { "" });
+                out
+            }
+            Form::Points(_) => String::new(),
         }
-        self.out
     }
 
-    fn family(
-        &mut self,
-        name: &'static str,
-        named: &str,
-        kind: &str,
-        help: &str,
-        suffix: &'static str,
-    ) -> Family<'_> {
-        self.out.push_str("# HELP ");
-        self.out.push_str(name);
-        self.out.push_str(named);
-        self.out.push(' ');
-        escape(&mut self.out, help);
-        // Writing into a string cannot fail.
-        let _ = write!(self.out, "\n# TYPE {name}{named} {kind}\n");
-        Family { out: &mut self.out, name, suffix }
+    /// The whole page of points.
+    pub(crate) fn points(self) -> Vec<Metric> {
+        match self.form {
+            Form::Points(metrics) => metrics,
+            Form::Text { .. } => Vec::new(),
+        }
+    }
+
+    fn family(&mut self, name: &'static str, kind: Kind, help: &str) -> Family<'_> {
+        match &mut self.form {
+            Form::Text { out, open_metrics } => {
+                let suffix = if kind == Kind::Counter { "_total" } else { "" };
+                introduce(out, name, if *open_metrics { "" } else { suffix }, kind, help);
+                Family::Text { out, name, suffix }
+            }
+            Form::Points(metrics) => {
+                metrics.push(Metric { name, help: help.to_owned(), kind, points: Vec::new() });
+                let last = metrics.len() - 1;
+                Family::Points(&mut metrics[last].points)
+            }
+        }
     }
 }
 
 impl Family<'_> {
     /// The family's only sample.
-    pub(crate) fn only(&mut self, value: impl Display) {
+    pub(crate) fn only(&mut self, value: impl Sample) {
         self.sample(&[], value);
     }
 
     /// One sample with its labels.
-    pub(crate) fn sample(&mut self, labels: &[(&str, &str)], value: impl Display) {
-        self.out.push_str(self.name);
-        self.out.push_str(self.suffix);
-        for (i, (label, text)) in labels.iter().enumerate() {
-            self.out.push(if i == 0 { '{' } else { ',' });
-            self.out.push_str(label);
-            self.out.push_str("=\"");
-            escape(self.out, text);
-            self.out.push('"');
+    pub(crate) fn sample(&mut self, labels: &[(&str, &str)], value: impl Sample) {
+        match self {
+            Self::Text { out, name, suffix } => line(out, name, suffix, labels, &value),
+            Self::Points(points) => {
+                let owned = |(label, text): &(&str, &str)| ((*label).to_owned(), (*text).to_owned());
+                let labels = labels.iter().map(owned).collect();
+                points.push(Point { labels, value: Value::One(value.number()) });
+            }
         }
-        if !labels.is_empty() {
-            self.out.push('}');
-        }
-        let _ = writeln!(self.out, " {value}");
     }
+}
+
+impl Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+        })
+    }
+}
+
+fn introduce(out: &mut String, name: &str, named: &str, kind: Kind, help: &str) {
+    out.push_str("# HELP ");
+    out.push_str(name);
+    out.push_str(named);
+    out.push(' ');
+    escape(out, help);
+    // Writing into a string cannot fail.
+    let _ = write!(out, "\n# TYPE {name}{named} {kind}\n");
+}
+
+fn line(out: &mut String, name: &str, suffix: &str, labels: &[(&str, &str)], value: &dyn Display) {
+    out.push_str(name);
+    out.push_str(suffix);
+    for (i, (label, text)) in labels.iter().enumerate() {
+        out.push(if i == 0 { '{' } else { ',' });
+        out.push_str(label);
+        out.push_str("=\"");
+        escape(out, text);
+        out.push('"');
+    }
+    if !labels.is_empty() {
+        out.push('}');
+    }
+    let _ = writeln!(out, " {value}");
 }
 
 /// Append `text` with what would end a label value or a line written as escapes.

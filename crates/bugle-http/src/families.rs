@@ -5,8 +5,8 @@ use std::time::Duration;
 use bugle_broker::{InboxReading, QueueReading, Reading};
 use bugle_wake::HearingState;
 
-use crate::edge::{EdgeReading, Limit};
-use crate::exposition::Page;
+use crate::edge::{EdgeReading, Export, Limit};
+use crate::exposition::{Metric, Page};
 use crate::hearing::{HEARINGS, dropped, healthy_peers, hearing};
 use crate::process::Process;
 use crate::refusals;
@@ -25,19 +25,31 @@ pub(crate) fn write(
     open_metrics: bool,
 ) -> String {
     let mut page = Page::new(open_metrics);
-    server(&mut page, reading, process);
-    self::edge(&mut page, edge);
-    verbs(&mut page, reading);
-    waiting(&mut page, reading);
-    claims(&mut page, reading);
-    floor(&mut page, reading);
-    store(&mut page, reading);
-    maintenance(&mut page, reading);
-    inbox(&mut page, reading.inbox.as_ref());
-    carriers(&mut page, reading);
-    carrier_frames(&mut page, reading);
-    queues(&mut page, &reading.queues);
+    fill(&mut page, reading, edge, process);
     page.finish()
+}
+
+/// The same as points.
+pub(crate) fn points(reading: &Reading, edge: &EdgeReading, process: Option<Process>) -> Vec<Metric> {
+    let mut page = Page::of_points();
+    fill(&mut page, reading, edge, process);
+    page.points()
+}
+
+fn fill(page: &mut Page, reading: &Reading, edge: &EdgeReading, process: Option<Process>) {
+    server(page, reading, process);
+    self::edge(page, edge);
+    telemetry(page, edge);
+    verbs(page, reading);
+    waiting(page, reading);
+    claims(page, reading);
+    floor(page, reading);
+    store(page, reading);
+    maintenance(page, reading);
+    inbox(page, reading.inbox.as_ref());
+    carriers(page, reading);
+    carrier_frames(page, reading);
+    queues(page, &reading.queues);
 }
 
 fn server(page: &mut Page, reading: &Reading, process: Option<Process>) {
@@ -61,6 +73,22 @@ fn edge(page: &mut Page, edge: &EdgeReading) {
         page.counter("bugle_requests_limited", "Requests answered with 429 before a queue was asked.");
     for ((_, name), count) in Limit::ALL.iter().zip(edge.limited) {
         family.sample(&[("limit", name)], count);
+    }
+}
+
+fn telemetry(page: &mut Page, edge: &EdgeReading) {
+    let count = |what: Export| edge.exports[what as usize];
+    let mut family =
+        page.counter("bugle_telemetry_spans", "Spans of requests, by whether the collector got them.");
+    family.sample(&[("outcome", "sent")], count(Export::SpansSent));
+    family.sample(&[("outcome", "dropped")], count(Export::SpansDropped));
+    let mut family = page.counter("bugle_telemetry_exports", "Requests to the collector.");
+    for (signal, sent, failed) in [
+        ("traces", Export::TracesSent, Export::TracesFailed),
+        ("metrics", Export::MetricsSent, Export::MetricsFailed),
+    ] {
+        family.sample(&[("signal", signal), ("outcome", "sent")], count(sent));
+        family.sample(&[("signal", signal), ("outcome", "failed")], count(failed));
     }
 }
 

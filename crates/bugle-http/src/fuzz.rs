@@ -22,7 +22,7 @@ use serde_json::Value;
 
 use crate::app::{HttpConfig, Terms};
 use crate::auth::Asking;
-use crate::convert::{ack, group, objects};
+use crate::convert::{Sender, ack, group, objects};
 use crate::error::Failure;
 use crate::query::Query;
 use crate::routes::{pop, push, queue, transaction};
@@ -32,7 +32,7 @@ pub fn push_body(body: &[u8]) {
     let other: Result<Value, _> = serde_json::from_slice(body);
     difference(read::<PushRequest<'_>>(body).err(), &other, body);
     let body = Bytes::copy_from_slice(body);
-    match push::items(&body, None) {
+    match push::items(&body, Sender::default()) {
         Ok(items) => {
             let Ok(other) = other else { return };
             let listed = other["items"].as_array().expect("we read a list");
@@ -49,6 +49,8 @@ fn same_message(item: &PushItem, other: &Value, missing: &str) {
     assert_eq!(&*item.partition, other["partition"].as_str().unwrap_or("Default"));
     let id = other["transactionId"].as_str().filter(|id| !id.is_empty());
     assert_eq!(item.transaction_id.as_deref(), id.map(str::as_bytes));
+    let context = other["traceparent"].as_str().filter(|text| !text.is_empty());
+    assert_eq!(item.context.is_some(), context.is_some());
     let payload: Value = serde_json::from_slice(&item.payload).expect("it stands in a body that was read");
     match other.get("payload") {
         Some(sent) => assert_eq!(payload, *sent),
@@ -97,7 +99,7 @@ pub fn other_bodies(body: &[u8]) {
             let _ = entry.and_then(|entry| ack(entry, terms.anonymous.clone(), &at));
         }
     }
-    match transaction::bundle(&Bytes::copy_from_slice(body), &terms.anonymous, None) {
+    match transaction::bundle(&Bytes::copy_from_slice(body), &terms.anonymous, Sender::default()) {
         Ok((operations, _)) => {
             assert!(other.is_err() || other.as_ref().is_ok_and(|other| other["operations"].is_array()));
             for operation in operations {

@@ -19,6 +19,7 @@ mod error;
 mod exposition;
 mod hearing;
 mod listing;
+mod outbound;
 mod pieces;
 mod process;
 mod query;
@@ -26,15 +27,19 @@ mod request_id;
 mod seats;
 mod stall;
 mod tls;
+mod trace_headers;
 mod watched;
+
+mod families;
+#[cfg(test)]
+mod sample;
+
+mod telemetry;
 
 mod access;
 mod auth;
 mod delivery;
-#[cfg(test)]
-mod sample;
 
-mod families;
 mod series;
 
 mod routes;
@@ -72,6 +77,7 @@ pub use auth::{
 pub use edge::Edge;
 pub use process::vitals;
 pub use serve::{ServeConfig, serve};
+pub use telemetry::{Exporter, Exporting, Telemetry, TelemetryConfig};
 pub use tls::{Tls, TlsError};
 
 /// All routes.
@@ -146,6 +152,11 @@ fn routes() -> Table {
         .route("/api/v1/queues/{queue}/clear", delete(queue::clear))
         .route("/api/v1/events", get(events::events))
         .route("/api/v1/waiting", get(waiting::room))
+}
+
+/// What traces requests, and what sends their spans and the metrics. `edge` counts what becomes of them.
+pub fn telemetry(config: TelemetryConfig, edge: Edge) -> (Telemetry, Exporter) {
+    Telemetry::new(config, edge, routes().paths)
 }
 
 /// The routes, and answers to what is none.

@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use axum::body::Body;
 use bugle_broker::{PopAnswer, PopTarget, Popped, PoppedLane};
 use bugle_store::{Group, LeaseId};
-use bugle_wire::{AutopilotTerms, LaneLabel, PopHead, PopMessage, write_pop_end};
+use bugle_wire::{AutopilotTerms, LaneLabel, PopHead, PopMessage, TraceHeaders, write_pop_end};
 use bytes::Bytes;
 use hyper::body::Frame;
 
@@ -168,6 +168,11 @@ fn describe(popped: &Popped) -> PopMessage<'_> {
         producer_sub: popped.message.producer(),
         created_at: popped.created_at.0,
         offset: popped.offset,
+        trace: popped
+            .message
+            .context
+            .as_deref()
+            .map(|context| TraceHeaders { parent: context, state: context.state_text() }),
     }
 }
 
@@ -211,6 +216,7 @@ mod tests {
                 transaction_id: Bytes::from(format!("{name}-{i}")),
                 trace_id: None,
                 producer_sub: None,
+                context: None,
                 encrypted: false,
                 payload: Bytes::from(payload.clone()),
             },

@@ -47,13 +47,34 @@ impl RequestId {
         }
     }
 
-    /// The span of the request. Costs nothing unless the broker's debug lines are written: it is the broker's span, so
-    /// that a filter like `info,bugle_broker=debug` shows it.
-    pub(crate) fn span(&self) -> Span {
+    /// The span of the request. Costs nothing unless the broker's debug lines are written (it is the broker's span, so
+    /// that a filter like `info,bugle_broker=debug` shows it) or the request belongs to a trace: then every line says which.
+    pub(crate) fn span(&self, trace: Option<&TraceIds>) -> Span {
+        if let Some(TraceIds { trace_id, span_id }) = trace {
+            return tracing::error_span!(
+                target: "bugle_broker", "request", id = %self, trace_id = %Hex(trace_id), span_id = %Hex(span_id)
+            );
+        }
         if !tracing::enabled!(target: "bugle_broker", Level::DEBUG) {
             return Span::none();
         }
         tracing::debug_span!(target: "bugle_broker", "request", id = %self)
+    }
+}
+
+/// The trace that a request belongs to, and the span in it: its own if it is recorded, otherwise its caller's.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TraceIds {
+    pub(crate) trace_id: [u8; 16],
+    pub(crate) span_id: [u8; 8],
+}
+
+/// Bytes as they are spelled in logs.
+pub(crate) struct Hex<'a>(pub(crate) &'a [u8]);
+
+impl fmt::Display for Hex<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 

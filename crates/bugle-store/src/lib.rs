@@ -12,6 +12,7 @@
 mod backup;
 mod catalog;
 mod change;
+mod context;
 mod cursor;
 mod examination;
 mod inbox;
@@ -51,6 +52,7 @@ pub use change::{
     Append, AppendError, Appended, Commit, CommitError, Committed, DeadLetter, Guard, Span, Swap, SwapError,
     Swapped,
 };
+pub use context::TraceContext;
 pub use cursor::{Cursor, Lease};
 pub use examination::{Examination, Finding, Severity, cursor_fault, first_gap};
 pub use inbox::{

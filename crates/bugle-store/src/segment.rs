@@ -134,6 +134,7 @@ mod tests {
             transaction_id: vec![b'a'; usize::from(n)].into(),
             trace_id: (n % 2 == 0).then(Uuid::new_v4),
             producer_sub: (n % 3 == 0).then(|| Bytes::from_static(b"p")),
+            context: None,
             encrypted: false,
             payload: vec![b'1'; usize::from(n)].into(),
         };

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::field::{Field, Object, Raw, Text};
 use crate::payload::Payload;
-use crate::shape::{MaybeName, MaybeTime, Name, RedriveCursor};
+use crate::shape::{MaybeName, MaybeTime, Name, RedriveCursor, Traceparent};
 use crate::time::Millis;
 
 /// Which part of a listing an answer is.
@@ -42,6 +42,13 @@ pub struct LetterEntry<'a> {
     pub data: Payload<'a>,
     /// Who pushed the message.
     pub producer_sub: Option<&'a str>,
+    /// The W3C trace context that it was pushed with. Told only where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Traceparent")]
+    pub traceparent: Option<String>,
+    /// Of that context. Told only where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tracestate: Option<&'a str>,
     /// When the message was pushed.
     pub created_at: Millis,
     /// When it was given up.

@@ -57,7 +57,8 @@ pub use message::{
 };
 pub use payload::Payload;
 pub use pop::{
-    AutopilotTerms, LaneLabel, PopAnswer, PopAnswerMessage, PopHead, PopMessage, PopRefusal, write_pop_end,
+    AutopilotTerms, LaneLabel, PopAnswer, PopAnswerMessage, PopHead, PopMessage, PopRefusal, TraceHeaders,
+    write_pop_end,
 };
 pub use push::{BufferedPush, PushEntry, PushRequest, PushResult, PushStatus};
 pub use queue::{ConfigureAnswer, ConfigureRequest, DeleteQueueAnswer};

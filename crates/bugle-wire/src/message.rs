@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::field::Text;
 use crate::payload::Payload;
-use crate::shape::MaybeName;
+use crate::shape::{MaybeName, Traceparent};
 use crate::time::Millis;
 
 /// What both the list and the full form tell of a message.
@@ -36,6 +36,13 @@ pub struct MessageEntry<'a> {
     pub status: &'a str,
     /// Pass-through.
     pub trace_id: Option<Uuid>,
+    /// The W3C trace context that it was pushed with. Told only where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Traceparent")]
+    pub traceparent: Option<String>,
+    /// Of that context. Told only where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tracestate: Option<&'a str>,
     /// Who pushed it.
     pub producer_sub: Option<&'a str>,
     /// When it was pushed.

@@ -3,11 +3,14 @@
 //! An answer is a [`PopHead`], then a [`PopMessage`] for each message, with the [`LaneLabel`] of its lane, then
 //! [`write_pop_end`]. The pieces may be sent as they are made.
 
+use std::fmt::Display;
+use std::io::Write;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::shape::LeaseText;
+use crate::shape::{LeaseText, Traceparent};
 use crate::text::write_text;
 use crate::time::{Millis, write_micros};
 
@@ -130,7 +133,7 @@ impl LaneLabel {
 }
 
 /// One message.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct PopMessage<'a> {
     /// Server-minted id.
     pub id: Uuid,
@@ -144,6 +147,28 @@ pub struct PopMessage<'a> {
     pub created_at: i64,
     /// Position in its lane.
     pub offset: u64,
+    /// The trace it belongs to.
+    pub trace: Option<TraceHeaders<'a>>,
+}
+
+/// A W3C trace context.
+#[derive(Clone, Copy)]
+pub struct TraceHeaders<'a> {
+    /// `traceparent`.
+    pub parent: &'a dyn Display,
+    /// `tracestate`.
+    pub state: Option<&'a str>,
+}
+
+impl TraceHeaders<'_> {
+    fn write(self, out: &mut Vec<u8>) {
+        // Writing into memory cannot fail.
+        let _ = write!(out, ",\"traceparent\":\"{}\"", self.parent);
+        if let Some(state) = self.state {
+            out.extend_from_slice(b",\"tracestate\":");
+            write_text(out, state);
+        }
+    }
 }
 
 impl PopMessage<'_> {
@@ -167,6 +192,9 @@ impl PopMessage<'_> {
         write_micros(out, self.created_at);
         out.extend_from_slice(b"\",\"offset\":");
         write_number(out, self.offset);
+        if let Some(trace) = self.trace {
+            trace.write(out);
+        }
         out.extend_from_slice(b",\"data\":");
     }
 
@@ -228,6 +256,12 @@ pub struct PopAnswerMessage {
     pub created_at: i64,
     /// Position in its partition.
     pub offset: u64,
+    /// The W3C trace context that it was pushed with. Told only where there is one.
+    #[schemars(skip_serializing_if = "Option::is_none", with = "Traceparent")]
+    pub traceparent: Option<String>,
+    /// Of that context. Told only where there is one.
+    #[schemars(skip_serializing_if = "Option::is_none", with = "String")]
+    pub tracestate: Option<String>,
     /// The payload, byte for byte as it was pushed.
     #[schemars(with = "serde_json::Value")]
     pub data: (),
@@ -316,6 +350,7 @@ mod tests {
             producer_sub: Some("svc"),
             created_at: 1_000_001,
             offset: 9,
+            trace: None,
         };
         let mut out = Vec::new();
         HEAD.write(&mut out);
@@ -383,6 +418,7 @@ mod tests {
             producer_sub: None,
             created_at: 1,
             offset: 0,
+            trace: Some(TraceHeaders { parent: &"00-1-2-01", state: Some("a=\"1\"") }),
         };
         message.write_before_payload(&mut out, true);
         out.extend_from_slice(b"1");
@@ -391,6 +427,8 @@ mod tests {
         let written: Value = serde_json::from_slice(&out).unwrap();
         assert_eq!(keys(&written), keys(&schema["properties"]));
         assert_eq!(keys(&written["autopilot"]), keys(&schema["$defs"]["AutopilotTerms"]["properties"]));
+        assert_eq!(written["messages"][0]["traceparent"], "00-1-2-01");
+        assert_eq!(written["messages"][0]["tracestate"], "a=\"1\"");
         assert_eq!(keys(&written["messages"][0]), keys(&schema["$defs"]["PopAnswerMessage"]["properties"]));
     }
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::field::{List, Raw, Text};
-use crate::shape::{MaybeId, MaybeName, Name};
+use crate::shape::{MaybeId, MaybeName, MaybeTraceparent, Name};
 
 /// `{"items": [...]}`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -42,6 +42,14 @@ pub struct PushEntry<'a> {
     #[serde(borrow)]
     #[schemars(with = "MaybeId")]
     pub trace_id: Text<'a>,
+    /// The W3C trace context the message belongs to (`traceparent`), handed on to consumers. If absent or empty: the request's
+    /// header of that name.
+    #[serde(borrow)]
+    #[schemars(with = "MaybeTraceparent")]
+    pub traceparent: Text<'a>,
+    /// The `tracestate` of that `traceparent`.
+    #[serde(borrow)]
+    pub tracestate: Text<'a>,
 }
 
 /// What became of one message. The mixed casing is the contract.

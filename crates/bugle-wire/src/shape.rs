@@ -28,6 +28,10 @@ pub(crate) struct Time;
 pub(crate) struct MaybeTime;
 /// A UUID that may be left out; empty is left out.
 pub(crate) struct MaybeId;
+/// A W3C `traceparent` in an answer.
+pub(crate) struct Traceparent;
+/// A W3C `traceparent` that may be left out; empty is left out.
+pub(crate) struct MaybeTraceparent;
 /// Any JSON but `null`.
 pub(crate) struct Something;
 /// What says nothing.
@@ -67,6 +71,8 @@ shapes! {
     Time: {"type": "string", "format": "date-time"};
     MaybeTime: {"anyOf": [{"type": "string", "format": "date-time"}, {"const": ""}, {"type": "null"}]};
     MaybeId: {"anyOf": [{"type": "string", "format": "uuid"}, {"const": ""}, {"type": "null"}]};
+    Traceparent: {"type": "string", "pattern": r"^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$"};
+    MaybeTraceparent: {"type": ["string", "null"], "pattern": r"^([0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-.*)?)?$"};
     Something: {"not": {"type": "null"}};
     Nothing: {"enum": [null, [], {}]};
     Seconds: {"anyOf": [{"type": "integer", "minimum": 1}, {"not": {"type": "integer"}}], "default": 60};

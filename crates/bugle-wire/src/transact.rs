@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::field::{Field, List, Raw, Text};
 use crate::push::PushEntry;
-use crate::shape::{MaybeId, MaybeName, Name, Nothing};
+use crate::shape::{MaybeId, MaybeName, MaybeTraceparent, Name, Nothing};
 
 /// `{"operations": [...], "requiredLeases": [...]}`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -73,6 +73,14 @@ pub struct OperationEntry<'a> {
     #[serde(borrow)]
     #[schemars(with = "MaybeId")]
     pub trace_id: Text<'a>,
+    /// Flat push. If absent or empty: the request's header of that name, or else what the first acknowledged message of the
+    /// transaction has that has one.
+    #[serde(borrow)]
+    #[schemars(with = "MaybeTraceparent")]
+    pub traceparent: Text<'a>,
+    /// Flat push.
+    #[serde(borrow)]
+    pub tracestate: Text<'a>,
     /// Flat push, or ack.
     #[serde(borrow)]
     #[schemars(with = "MaybeName")]

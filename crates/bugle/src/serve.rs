@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use anyhow::{Context, Result, bail};
 use bugle_broker::Broker;
-use bugle_http::{Gate, GateConfig, HttpConfig, ServeConfig};
+use bugle_http::{Exporter, Gate, GateConfig, HttpConfig, ServeConfig, Telemetry, TelemetryConfig};
 use bugle_wake::BellOptions;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -43,6 +43,9 @@ async fn serve(settings: Settings, args: ServeArgs, logs: logs::Logs) -> Result<
     let (listener, loopback) = bind(&settings).await?;
     let address = listener.local_addr().context("listen address")?;
     let gate = Gate::open(GateConfig { loopback, ..settings.auth.gate.clone() })?;
+    let name = server_name(&settings.waking, &settings.broker.hostname, address);
+    let (telemetry, exporter) = telemetry(settings.telemetry, &name, &gate);
+    let gate = gate.traced(telemetry);
     let tls = settings.auth.tls.as_ref().map(read_tls).transpose()?;
     if tls.is_none() && !loopback && settings.auth.on() {
         tracing::warn!("without tls-cert and tls-key, credentials and messages cross the network in clear");
@@ -54,12 +57,12 @@ async fn serve(settings: Settings, args: ServeArgs, logs: logs::Logs) -> Result<
     if let Some(workers) = settings.waking.poll_workers {
         tracing::info!(workers, "poll-worker-count is ignored: waiting pops need no workers");
     }
-    let name = server_name(&settings.waking, &settings.broker.hostname, address);
     let bell = BellOptions { name, ..BellOptions::default() };
     let spool = engine::open_spool(settings.spool).await?;
     let broker =
         Broker::open_spooling(store, Some(spool), settings.broker, bell, carriers).await.context("broker")?;
 
+    let exporting = exporter.map(|exporter| exporter.start(broker.clone()));
     let draining = CancellationToken::new();
     let stop = CancellationToken::new();
     let config = HttpConfig { draining: draining.clone(), edge: gate.edge(), ..settings.http };
@@ -81,9 +84,28 @@ async fn serve(settings: Settings, args: ServeArgs, logs: logs::Logs) -> Result<
     stop.cancel();
     broker.drain();
     server.await.context("server")?;
+    if let Some(exporting) = exporting {
+        exporting.end().await;
+    }
     broker.shutdown().await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// What traces requests, and what sends that and the metrics, if they go anywhere.
+fn telemetry(config: Option<TelemetryConfig>, name: &str, gate: &Gate) -> (Telemetry, Option<Exporter>) {
+    let Some(mut config) = config else { return (Telemetry::default(), None) };
+    if !config.resource.iter().any(|(key, _)| key == "service.instance.id") {
+        config.resource.push(("service.instance.id".into(), name.to_owned()));
+    }
+    tracing::info!(
+        traces = config.traces.is_some(),
+        metrics = config.metrics.is_some(),
+        ratio = config.ratio,
+        "telemetry is sent"
+    );
+    let (telemetry, exporter) = bugle_http::telemetry(config, gate.edge());
+    (telemetry, Some(exporter))
 }
 
 /// What this server calls itself: the same name after every start.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use bugle_store::{Cursor, Find, Message, Offset, Timestamp, fingerprint, uuid_v7};
+use bugle_store::{Cursor, Find, Message, Offset, Timestamp, TraceContext, fingerprint, uuid_v7};
 
 use crate::api::Refused;
 use crate::inner::Inner;
@@ -21,6 +21,8 @@ pub(crate) struct Sought {
 pub(crate) struct Located {
     offsets: HashMap<String, Offset, foldhash::fast::RandomState>,
     messages: HashMap<Offset, (Message, Timestamp), foldhash::fast::RandomState>,
+    /// Some of them belong to a trace.
+    traced: bool,
 }
 
 impl Located {
@@ -34,6 +36,14 @@ impl Located {
         self.messages.get(&at)
     }
 
+    /// The trace that the message at an offset belongs to.
+    pub(crate) fn context(&self, at: Option<Offset>) -> Option<Arc<TraceContext>> {
+        if !self.traced {
+            return None;
+        }
+        self.message(at?)?.0.context.clone()
+    }
+
     /// A head that includes everything found.
     pub(crate) fn head(&self) -> Offset {
         self.messages.keys().max().map_or(0, |at| at + 1)
@@ -42,6 +52,7 @@ impl Located {
     fn add(&mut self, at: Offset, message: Message, created_at: Timestamp) {
         let known = self.offsets.entry(message.transaction().to_owned()).or_insert(at);
         *known = (*known).max(at);
+        self.traced |= message.context.is_some();
         self.messages.insert(at, (message, created_at));
     }
 }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use bugle_store::{Cursor, DeadLetter, Group, Load, Message, Queue, Swap, SwapError, Timestamp};
+use bugle_store::{
+    Cursor, DeadLetter, Group, Load, Message, Queue, Swap, SwapError, Timestamp, TraceContext,
+};
 
 use crate::api::{Acked, Refused};
 use crate::inner::Inner;
@@ -154,7 +156,8 @@ impl Inner {
             // Who names no lease is not asked whose it is.
             let lease = call.lease.filter(|_| !Bug::StaleAck.is_chosen());
             let settled = settle::settle(&next, lease, &acks, head, &options, now);
-            answers.push(self.answer(settling, &settled));
+            let contexts = acks.iter().map(|ack| located.context(ack.offset));
+            answers.push(self.answer(settling, &settled, contexts));
             dead.extend(settled.dead);
             if let Some(after) = settled.next {
                 next = after;
@@ -190,17 +193,24 @@ impl Inner {
         Computed { swap: Some(swap), next: Some(next), answers }
     }
 
-    fn answer(&self, settling: &Settling, settled: &settle::Settled) -> Vec<Acked> {
+    fn answer(
+        &self,
+        settling: &Settling,
+        settled: &settle::Settled,
+        contexts: impl Iterator<Item = Option<Arc<TraceContext>>>,
+    ) -> Vec<Acked> {
         let queue = settling.queue.as_ref().map(|q| q.name.clone());
         settled
             .verdicts
             .iter()
-            .map(|verdict| {
+            .zip(contexts)
+            .map(|(verdict, context)| {
                 let acked = verdict_to_acked(verdict);
                 Acked {
                     queue: queue.clone(),
                     partition: Some(settling.lane.name.clone()),
                     lease_released: acked.success && settled.released,
+                    context,
                     ..acked
                 }
             })

@@ -223,6 +223,7 @@ impl Inner {
             transaction_id: Bytes::from(record.id.to_string()),
             trace_id: None,
             producer_sub: None,
+            context: None,
             encrypted: false,
             payload: payload.into(),
         };

@@ -10,7 +10,8 @@ use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use bugle_store::{
-    Append, AppendError, Appended, Guard, Load, Message, NewSegment, Offset, QUEUE_MODE, Segment, uuid_v7,
+    Append, AppendError, Appended, Guard, Load, Message, NewSegment, Offset, QUEUE_MODE, Segment,
+    TraceContext, uuid_v7,
 };
 
 use crate::api::{Pushed, Refused};
@@ -94,6 +95,13 @@ impl Work {
     /// All messages, in order.
     pub(crate) fn messages(&self) -> impl Iterator<Item = &Message> {
         self.jobs.iter().flat_map(|job| &job.messages)
+    }
+
+    /// Messages that belong to no trace belong to this one.
+    pub(crate) fn carry(&mut self, context: &Arc<TraceContext>) {
+        for message in self.jobs.iter_mut().flat_map(|job| &mut job.messages) {
+            message.context.get_or_insert_with(|| context.clone());
+        }
     }
 }
 

@@ -8,6 +8,7 @@ pub(crate) mod backlog;
 pub(crate) mod configure;
 pub(crate) mod history;
 pub(crate) mod hold;
+pub(crate) mod inherit;
 pub(crate) mod lease;
 pub(crate) mod priority;
 pub(crate) mod redrive;

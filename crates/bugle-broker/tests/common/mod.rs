@@ -55,6 +55,7 @@ pub(crate) fn item(queue: &str, partition: &str, id: &str, payload: &str) -> Pus
         transaction_id: (!id.is_empty()).then(|| id.to_owned().into()),
         trace_id: None,
         producer_sub: None,
+        context: None,
         payload: payload.to_owned().into(),
     }
 }

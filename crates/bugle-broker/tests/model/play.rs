@@ -309,6 +309,7 @@ impl<'r> Play<'r> {
             transaction_id: id.map(Into::into),
             trace_id: None,
             producer_sub: None,
+            context: None,
             payload: self.ids.to_string().into(),
         }
     }

@@ -34,6 +34,12 @@ pub struct DeadLetter {
     /// Failed deliveries before.
     #[serde(default)]
     pub retry_count: u32,
+    /// The W3C trace context that the message was pushed with.
+    #[serde(default)]
+    pub traceparent: Option<String>,
+    /// The `tracestate` of that context.
+    #[serde(default)]
+    pub tracestate: Option<String>,
     /// When the message was pushed.
     #[serde(deserialize_with = "time::read")]
     pub created_at: SystemTime,

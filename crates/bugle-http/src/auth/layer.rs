@@ -30,7 +30,9 @@ use super::token::{Denied, JwtConfig, Tokens};
 use crate::access::Record;
 use crate::edge::Edge;
 use crate::error::{Failure, caught};
-use crate::request_id::{RequestId, X_REQUEST_ID};
+use crate::request_id::{RequestId, TraceIds, X_REQUEST_ID};
+use crate::telemetry::{Recording, Telemetry};
+use crate::trace_headers;
 
 /// Settings of the gate. Default: open to everybody but the pages of other sites.
 #[derive(Clone, Debug, Default)]
@@ -59,6 +61,8 @@ pub struct Gate {
     policy: Arc<RwLock<Arc<Policy>>>,
     /// Kept when the settings are replaced.
     callers: Arc<Callers>,
+    /// The same.
+    telemetry: Telemetry,
 }
 
 impl std::fmt::Debug for Gate {
@@ -71,7 +75,13 @@ impl Gate {
     /// Check the settings and build the gate. Needs a runtime if there is a key set.
     pub fn open(config: GateConfig) -> Result<Self, AuthError> {
         let policy = Arc::new(RwLock::new(Arc::new(Policy::open(config, None)?)));
-        Ok(Self { policy, callers: Arc::default() })
+        Ok(Self { policy, callers: Arc::default(), telemetry: Telemetry::default() })
+    }
+
+    /// The same gate, with requests traced.
+    #[must_use]
+    pub fn traced(self, telemetry: Telemetry) -> Self {
+        Self { telemetry, ..self }
     }
 
     /// Put other settings in force for requests that come from now on. On an error the old ones stay.
@@ -99,10 +109,22 @@ impl Gate {
     ) -> impl Future<Output = Result<Response, Infallible>> + Send + use<> {
         let policy = self.policy();
         let id = RequestId::of(request.headers());
-        let span = id.span();
+        let context = trace_headers::of(request.headers());
+        let recording = self.telemetry.begin(&mut request, context.as_deref());
+        let trace = match &recording {
+            Some(own) => Some(TraceIds { trace_id: own.trace_id, span_id: own.span_id }),
+            None => context.map(|caller| TraceIds { trace_id: caller.trace_id, span_id: caller.parent_id }),
+        };
+        let span = id.span(trace.as_ref());
         let rule = rule(request.method(), request.uri().path());
         let record = (policy.config.access_log || rule.audit.is_some()).then(|| {
-            Box::new(Record::begin(&mut request, &id, door.peer, rule.audit, policy.config.access_log))
+            Box::new(Record::begin(
+                &mut request,
+                (&id, trace),
+                door.peer,
+                rule.audit,
+                policy.config.access_log,
+            ))
         });
         let subject = record.as_ref().map(|record| record.subject.clone());
         let know = move |caller: &Caller| {
@@ -115,7 +137,8 @@ impl Gate {
         if waits && request.uri().query().is_some_and(|query| query.contains("wait=")) {
             request.extensions_mut().insert(Peer(door.peer));
         }
-        let mut after = After { id, record, origin: policy.welcome_origin(request.headers()), inside: None };
+        let mut after =
+            After { id, record, origin: policy.welcome_origin(request.headers()), inside: None, recording };
         let way: Way<_> = match policy.admit(door, &request, rule) {
             Step::Refuse(response) => Either::Left(ready(response)),
             Step::Public => Either::Right(Either::Left(caught(router.call(request)).instrument(span))),
@@ -198,6 +221,8 @@ struct After {
     origin: Option<HeaderValue>,
     /// Counted among the caller's requests until then.
     inside: Option<Box<Inside>>,
+    /// Sent when it is dropped, also if there is never an answer.
+    recording: Option<Box<Recording>>,
 }
 
 impl After {
@@ -211,6 +236,9 @@ impl After {
             headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
         }
         drop(self.inside);
+        if let Some(recording) = self.recording {
+            recording.answered(response.status());
+        }
         match self.record {
             Some(record) => record.answered(response),
             None => response,
@@ -354,7 +382,10 @@ fn preflight() -> Response {
     let mut response = StatusCode::NO_CONTENT.into_response();
     for (name, value) in [
         (header::ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, PUT, DELETE"),
-        (header::ACCESS_CONTROL_ALLOW_HEADERS, "content-type, authorization, x-api-key, x-request-id"),
+        (
+            header::ACCESS_CONTROL_ALLOW_HEADERS,
+            "content-type, authorization, x-api-key, x-request-id, traceparent, tracestate",
+        ),
         (header::ACCESS_CONTROL_MAX_AGE, "3600"),
     ] {
         response.headers_mut().insert(name, HeaderValue::from_static(value));

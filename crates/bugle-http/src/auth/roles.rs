@@ -13,7 +13,9 @@ use http::Method;
 use http::request::Parts;
 
 use super::callers::Allowance;
+use crate::convert::Sender;
 use crate::error::Failure;
+use crate::trace_headers;
 
 /// Paths that need no credentials unless a setting says otherwise, as [`listed`] reads them: what tells of the server and
 /// of its API, and nothing of messages.
@@ -90,8 +92,8 @@ pub(crate) struct Caller {
 
 /// Who sends messages, as handlers take it.
 pub(crate) struct Producer {
-    /// The subject of an authenticated caller.
-    pub(crate) subject: Option<Bytes>,
+    /// What its messages have from the request: the subject of an authenticated caller, and the trace.
+    pub(crate) sender: Sender,
     allowance: Option<Allowance>,
 }
 
@@ -107,7 +109,8 @@ impl<S: Sync> FromRequestParts<S> for Producer {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
         let subject = parts.extensions.get::<Caller>().and_then(|caller| caller.subject.clone());
-        Ok(Self { subject, allowance: parts.extensions.get().cloned() })
+        let sender = Sender { subject, context: trace_headers::of(&parts.headers) };
+        Ok(Self { sender, allowance: parts.extensions.get().cloned() })
     }
 }
 

@@ -4,8 +4,13 @@ use std::time::{Duration, Instant};
 use super::*;
 use crate::sample::{crowded, lonely, queue, reading};
 
-const EDGE: EdgeReading =
-    EdgeReading { connections: 131, shed: 132, limited: [133, 134, 135, 136], bodies: 137 };
+const EDGE: EdgeReading = EdgeReading {
+    connections: 131,
+    shed: 132,
+    limited: [133, 134, 135, 136],
+    bodies: 137,
+    exports: [141, 142, 143, 144, 145, 146],
+};
 
 fn lines(reading: &Reading) -> BTreeSet<String> {
     let process = Process {
@@ -58,6 +63,9 @@ fn every_number_of_a_server_is_written_in_its_place() {
             "bugle_requests_limited_total{limit=\"in_flight\"} 135",
             "bugle_requests_limited_total{limit=\"bodies\"} 136",
             "bugle_body_bytes 137",
+            "bugle_telemetry_spans_total{outcome=\"dropped\"} 142",
+            "bugle_telemetry_exports_total{signal=\"traces\",outcome=\"sent\"} 143",
+            "bugle_telemetry_exports_total{signal=\"metrics\",outcome=\"failed\"} 146",
             "bugle_floor_interval_seconds 0.1",
             "bugle_floor_surveys_total 91",
             "bugle_floor_errors_total 92",

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
-use bugle_broker::{AckItem, Refused};
+use bugle_broker::{AckItem, Acked, Refused};
+use bugle_store::QUEUE_MODE;
 use bugle_wire::{AckBatchRequest, AckEntry, AckResult, read};
 use http::StatusCode;
 
@@ -13,18 +14,27 @@ use crate::app::App;
 use crate::body;
 use crate::convert::{ack, group, objects};
 use crate::error::{Failure, json};
+use crate::telemetry::span::{Handling, Traced, common};
 
-pub(crate) async fn single(State(app): State<Arc<App>>, body: Body) -> Result<Response, Failure> {
+pub(crate) async fn single(
+    State(app): State<Arc<App>>,
+    traced: Traced,
+    body: Body,
+) -> Result<Response, Failure> {
     let body = body::read(body, &app.config).await?;
     let item = {
         let entry: AckEntry<'_> = read(&body)?;
         let at = |field: &str| field.to_owned();
         ack(&entry, group(&entry.consumer_group, &app.terms.anonymous, &at)?, &at)?
     };
-    settle(&app, vec![item]).await
+    settle(&app, vec![item], &traced).await
 }
 
-pub(crate) async fn batch(State(app): State<Arc<App>>, body: Body) -> Result<Response, Failure> {
+pub(crate) async fn batch(
+    State(app): State<Arc<App>>,
+    traced: Traced,
+    body: Body,
+) -> Result<Response, Failure> {
     let body = body::read(body, &app.config).await?;
     let items = {
         let request: AckBatchRequest<'_> = read(&body)?;
@@ -33,12 +43,15 @@ pub(crate) async fn batch(State(app): State<Arc<App>>, body: Body) -> Result<Res
             .map(|(i, entry)| ack(entry?, group.clone(), &|field| format!("acknowledgments[{i}].{field}")))
             .collect::<Result<Vec<_>, Refused>>()?
     };
-    settle(&app, items).await
+    settle(&app, items, &traced).await
 }
 
-async fn settle(app: &App, items: Vec<AckItem>) -> Result<Response, Failure> {
+async fn settle(app: &App, items: Vec<AckItem>, traced: &Traced) -> Result<Response, Failure> {
+    let group = items.first().map(|item| item.group.clone());
     let ids: Vec<String> = items.iter().map(|item| item.transaction_id.clone()).collect();
     let acked = if items.is_empty() { Vec::new() } else { app.broker.ack(items).await? };
+    let settling = || settling(&acked, group.as_deref());
+    traced.tell(settling, acked.iter().filter_map(|acked| acked.context.as_ref()));
     let results: Vec<AckResult<'_>> = acked
         .iter()
         .zip(&ids)
@@ -56,4 +69,16 @@ async fn settle(app: &App, items: Vec<AckItem>) -> Result<Response, Failure> {
         })
         .collect();
     Ok(json(StatusCode::OK, &results))
+}
+
+/// Acknowledgements, as they are told of.
+fn settling<'a>(acked: &'a [Acked], group: Option<&'a str>) -> Handling<'a> {
+    Handling {
+        kind: "settle",
+        name: "ack",
+        queue: common(acked.iter().filter_map(|acked| acked.queue.as_deref())),
+        partition: common(acked.iter().filter_map(|acked| acked.partition.as_deref())),
+        group: group.filter(|group| *group != QUEUE_MODE),
+        messages: acked.len(),
+    }
 }

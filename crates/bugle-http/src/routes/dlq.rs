@@ -193,6 +193,7 @@ fn redrive_filter(filter: &RedriveFilter<'_>) -> Result<LetterQuery, Refused> {
 
 fn entry(shown: &Letter) -> LetterEntry<'_> {
     let letter = &shown.letter;
+    let context = shown.message.as_ref().and_then(|message| message.context.as_deref());
     LetterEntry {
         id: letter.id,
         transaction_id: &letter.transaction_id,
@@ -204,6 +205,8 @@ fn entry(shown: &Letter) -> LetterEntry<'_> {
         retry_count: letter.attempts,
         data: Payload(shown.message.as_ref().map(|message| &message.payload[..])),
         producer_sub: shown.message.as_ref().and_then(|message| message.producer()),
+        traceparent: context.map(|context| context.text()),
+        tracestate: context.and_then(|context| context.state_text()),
         created_at: Millis(letter.created_at.0),
         failed_at: Millis(letter.failed_at.0),
     }

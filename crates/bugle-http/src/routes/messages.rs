@@ -170,6 +170,8 @@ fn entry(view: &MessageView) -> MessageEntry<'_> {
         task: &view.queue.task,
         status: view.status.name(),
         trace_id: view.message.trace_id,
+        traceparent: view.message.context.as_ref().map(|context| context.text()),
+        tracestate: view.message.context.as_ref().and_then(|context| context.state_text()),
         producer_sub: view.message.producer(),
         created_at: Millis(view.created_at.0),
         lease_expires_at: view.lease_expires_at().map(|at| Millis(at.0)),

@@ -10,6 +10,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use bugle_broker::{PopAnswer, PopRequest, PopTarget, Refused, check_name, check_queue};
+use bugle_store::QUEUE_MODE;
 use bugle_wire::PopRefusal;
 use http::{HeaderName, HeaderValue, StatusCode};
 
@@ -19,6 +20,7 @@ use crate::delivery::delivered;
 use crate::error::{Failure, json, json_body};
 use crate::pieces::Pieces;
 use crate::query::Query;
+use crate::telemetry::span::{Handling, Traced, common};
 
 /// Longest lease a caller may ask for.
 pub(crate) const MAX_LEASE_SECONDS: u64 = 86_400;
@@ -32,9 +34,10 @@ pub(crate) async fn by_partition(
     path: Result<Path<(String, String)>, PathRejection>,
     RawQuery(query): RawQuery,
     asking: Asking,
+    traced: Traced,
 ) -> Result<Response, Failure> {
     let request = lane_request(&app.terms, path, query, asking)?;
-    pop(&app, request).await
+    pop(&app, request, &traced).await
 }
 
 pub(crate) fn lane_request(
@@ -53,9 +56,10 @@ pub(crate) async fn by_queue(
     path: Result<Path<String>, PathRejection>,
     RawQuery(query): RawQuery,
     asking: Asking,
+    traced: Traced,
 ) -> Result<Response, Failure> {
     let request = queue_request(&app.terms, path, query, asking)?;
-    pop(&app, request).await
+    pop(&app, request, &traced).await
 }
 
 pub(crate) fn queue_request(
@@ -73,9 +77,10 @@ pub(crate) async fn by_filter(
     State(app): State<Arc<App>>,
     RawQuery(query): RawQuery,
     asking: Asking,
+    traced: Traced,
 ) -> Result<Response, Failure> {
     match filter_request(&app.terms, query, asking)? {
-        Some(request) => pop(&app, request).await,
+        Some(request) => pop(&app, request, &traced).await,
         None => {
             let refusal = PopRefusal { success: false, error: "namespace or task is required", messages: [] };
             Ok(json(StatusCode::BAD_REQUEST, &refusal))
@@ -112,9 +117,14 @@ fn name(field: &str, value: &str) -> Result<Arc<str>, Refused> {
     Ok(value.into())
 }
 
-async fn pop(app: &App, request: Arc<PopRequest>) -> Result<Response, Failure> {
+async fn pop(app: &App, request: Arc<PopRequest>, traced: &Traced) -> Result<Response, Failure> {
     match app.broker.pop(request.clone()).await {
-        Ok(answer) => Ok(response(app, answer, &request)),
+        Ok(answer) => {
+            let messages = answer.lanes.iter().flat_map(|lane| &lane.messages);
+            let contexts = messages.filter_map(|popped| popped.message.context.as_ref());
+            traced.tell(|| receiving(&answer, &request), contexts);
+            Ok(response(app, answer, &request))
+        }
         // Existing consumers end on a 5xx here; to them an outage is a quiet queue.
         Err(Refused::Unavailable(reason)) => {
             tracing::debug!(reason, "pop answered empty");
@@ -123,6 +133,22 @@ async fn pop(app: &App, request: Arc<PopRequest>) -> Result<Response, Failure> {
             Ok(response(app, answer, &request))
         }
         Err(refused) => Err(refused.into()),
+    }
+}
+
+/// A pop, as it is told of.
+fn receiving<'a>(answer: &'a PopAnswer, request: &'a PopRequest) -> Handling<'a> {
+    let asked = match &request.target {
+        PopTarget::Lane { queue, .. } | PopTarget::Queue { queue } => Some(&**queue),
+        PopTarget::Filter { .. } => common(answer.lanes.iter().map(|lane| &*lane.queue)),
+    };
+    Handling {
+        kind: "receive",
+        name: "pop",
+        queue: asked,
+        partition: common(answer.lanes.iter().map(|lane| &*lane.partition)),
+        group: Some(&*request.group).filter(|group| *group != QUEUE_MODE),
+        messages: answer.count(),
     }
 }
 

@@ -18,16 +18,18 @@ use uuid::Uuid;
 use crate::app::App;
 use crate::auth::Producer;
 use crate::body;
-use crate::convert::{At, Pushes, ack, group, lease, objects, optional};
+use crate::convert::{At, Pushes, Sender, ack, group, lease, objects, optional};
 use crate::error::{Failure, json};
+use crate::telemetry::span::{Handling, Traced, common};
 
 pub(crate) async fn transaction(
     State(app): State<Arc<App>>,
     producer: Producer,
+    traced: Traced,
     body: Body,
 ) -> Result<Response, Failure> {
     let body = body::read(body, &app.config).await?;
-    let (operations, required) = bundle(&body, &app.terms.anonymous, producer.subject.clone())?;
+    let (operations, required) = bundle(&body, &app.terms.anonymous, producer.sender.clone())?;
     drop(body);
     producer.sends(operations.iter().filter(|operation| matches!(operation, Operation::Push(_))).count())?;
     let done = if operations.is_empty() {
@@ -35,6 +37,11 @@ pub(crate) async fn transaction(
     } else {
         app.broker.transact(operations, required).await?
     };
+    let acked = done.results.iter().filter_map(|result| match result {
+        OperationResult::Ack(_, acked) => acked.context.as_ref(),
+        OperationResult::Push(..) => None,
+    });
+    traced.tell(|| transacting(&done), acked);
     Ok(json(
         StatusCode::OK,
         &TransactAnswer {
@@ -45,6 +52,23 @@ pub(crate) async fn transaction(
             results: done.results.iter().enumerate().map(|(i, result)| outcome(i, result)).collect(),
         },
     ))
+}
+
+/// A transaction, as it is told of: one that acknowledges is the end of what it acknowledges.
+fn transacting(done: &Transacted) -> Handling<'_> {
+    let settles = done.results.iter().any(|result| matches!(result, OperationResult::Ack(..)));
+    let queues = done.results.iter().filter_map(|result| match result {
+        OperationResult::Push(_, queue) => Some(&**queue),
+        OperationResult::Ack(_, acked) => acked.queue.as_deref(),
+    });
+    Handling {
+        kind: if settles { "settle" } else { "send" },
+        name: "transaction",
+        queue: common(queues),
+        partition: None,
+        group: None,
+        messages: done.results.len(),
+    }
 }
 
 fn outcome(index: usize, result: &OperationResult) -> OperationOutcome<'_> {
@@ -58,8 +82,8 @@ fn outcome(index: usize, result: &OperationResult) -> OperationOutcome<'_> {
             queue_name: queue,
             duplicate: pushed.duplicate,
         },
-        OperationResult::Ack(id, dlq) => {
-            OperationOutcome::Ack { index, success: true, transaction_id: id, error: None, dlq: *dlq }
+        OperationResult::Ack(id, acked) => {
+            OperationOutcome::Ack { index, success: true, transaction_id: id, error: None, dlq: acked.dlq }
         }
     }
 }
@@ -68,7 +92,7 @@ fn outcome(index: usize, result: &OperationResult) -> OperationOutcome<'_> {
 pub(crate) fn bundle(
     body: &Bytes,
     anonymous: &Group,
-    producer: Option<Bytes>,
+    sender: Sender,
 ) -> Result<(Vec<Operation>, Vec<LeaseToken>), Failure> {
     let request: TransactRequest<'_> = read(body)?;
     for (name, value) in [("kv", request.kv), ("timers", request.timers)] {
@@ -80,7 +104,7 @@ pub(crate) fn bundle(
     if operations.len() == 0 {
         return Err(Refused::Invalid("operations array cannot be empty".into()).into());
     }
-    let mut bundle = Bundle { anonymous, pushes: Pushes::new(body, "{}", producer), flat: Vec::new() };
+    let mut bundle = Bundle { anonymous, pushes: Pushes::new(body, "{}", sender), flat: Vec::new() };
     for (i, entry) in operations {
         bundle.add(i, entry?)?;
     }
@@ -114,6 +138,8 @@ impl Bundle<'_> {
                 payload: Raw(entry.payload.0.or(entry.data.0)),
                 transaction_id: entry.transaction_id.clone(),
                 trace_id: entry.trace_id.clone(),
+                traceparent: entry.traceparent.clone(),
+                tracestate: entry.tracestate.clone(),
             };
             self.flat.push(Operation::Push(self.pushes.item(&item, at)?));
             return Ok(());
@@ -161,7 +187,7 @@ mod tests {
     use super::*;
 
     fn parse(body: &str) -> Result<(Vec<Operation>, Vec<LeaseToken>), String> {
-        bundle(&Bytes::copy_from_slice(body.as_bytes()), &"anon".into(), None)
+        bundle(&Bytes::copy_from_slice(body.as_bytes()), &"anon".into(), Sender::default())
             .map_err(|e| e.error.into_owned())
     }
 

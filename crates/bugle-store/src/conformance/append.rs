@@ -5,7 +5,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::fixture::{Fixture, at, free, guarded, message, opaque, segment, transactions, up};
-use crate::{AppendError, Appended, Engine, Guard, LaneId, Message, NewSegment};
+use crate::{AppendError, Appended, Engine, Guard, LaneId, Message, NewSegment, TraceContext};
 
 /// Each segment starts where the one before it ended, and lanes count for themselves.
 pub async fn offsets_are_gapless(engine: Arc<dyn Engine>) {
@@ -27,6 +27,8 @@ pub async fn segments_round_trip(engine: Arc<dyn Engine>) {
     let full = Message {
         trace_id: Some(Uuid::new_v4()),
         producer_sub: Some("svc-é".into()),
+        context: TraceContext::parse(b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
+            .map(Arc::new),
         encrypted: true,
         ..message("tx-\u{1F3BA}")
     };

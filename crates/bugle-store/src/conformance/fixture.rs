@@ -69,6 +69,7 @@ pub(super) fn message(transaction: &str) -> Message {
         transaction_id: Bytes::copy_from_slice(transaction.as_bytes()),
         trace_id: None,
         producer_sub: None,
+        context: None,
         encrypted: false,
         payload: Bytes::from(format!("{{\"n\":\"{transaction}\"}}")),
     }

@@ -87,6 +87,10 @@ struct Shown<'a> {
     lease_id: Option<String>,
     delivery_attempt: u32,
     created_at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    traceparent: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tracestate: Option<&'a str>,
     data: &'a RawValue,
 }
 
@@ -157,6 +161,8 @@ pub(crate) fn shown(message: &Message) -> Result<Box<RawValue>> {
         lease_id: message.lease_id.map(|id| id.to_string()),
         delivery_attempt: message.delivery_attempt,
         created_at: Moment(message.created_at).spelled(),
+        traceparent: message.traceparent.as_deref(),
+        tracestate: message.tracestate.as_deref(),
         data: message.json()?,
     };
     Ok(to_raw_value(&shown)?)

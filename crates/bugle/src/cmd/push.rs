@@ -41,6 +41,9 @@ pub(crate) struct PushArgs {
     /// Transaction id; for several lines, what their ids begin with
     #[arg(long, short, value_name = "ID")]
     transaction_id: Option<String>,
+    /// W3C trace context that the messages belong to, as 00-<trace>-<span>-<flags>
+    #[arg(long, value_name = "CONTEXT")]
+    traceparent: Option<String>,
     /// Messages per request
     #[arg(long, default_value_t = 500, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     batch: u32,
@@ -135,6 +138,9 @@ fn message(args: &PushArgs, payload: &str, id: Option<String>) -> Result<NewMess
     let mut message = NewMessage::raw(&args.queue, payload)?;
     if let Some(partition) = &args.partition {
         message = message.partition(partition);
+    }
+    if let Some(traceparent) = &args.traceparent {
+        message = message.traceparent(traceparent);
     }
     Ok(id.into_iter().fold(message, NewMessage::transaction_id))
 }

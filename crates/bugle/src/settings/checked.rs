@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use bugle_broker::{BrokerConfig, EncryptionKey};
-use bugle_http::{HttpConfig, ServeConfig};
+use bugle_http::{HttpConfig, ServeConfig, TelemetryConfig};
 use bugle_pg::PoolOptions;
 use bugle_spool::SpoolOptions;
 
 use super::amount::{Range, Size, Span};
 use super::auth::{self, AuthSettings};
 use super::raw::{LogFormat, Raw};
+use super::telemetry;
 use super::waking::{self, WakingSettings};
 
 /// Everything the server needs to know.
@@ -37,6 +38,8 @@ pub(crate) struct Settings {
     pub(crate) serve: ServeConfig,
     /// Settings of the broker.
     pub(crate) broker: BrokerConfig,
+    /// Where telemetry goes, if anywhere.
+    pub(crate) telemetry: Option<TelemetryConfig>,
     /// Settings of the logs.
     pub(crate) log_format: LogFormat,
     /// Level or filter of the logs.
@@ -148,7 +151,7 @@ fn broker_defaults(broker: &BrokerConfig) -> Raw {
         dedupe_memory: Some(Size(broker.dedupe_memory)),
         segment_cache: Some(Size(broker.segment_cache)),
         max_cached_partitions: Some(broker.max_cached_lanes),
-        ..waking::defaults(broker).or(auth::defaults())
+        ..waking::defaults(broker).or(auth::defaults()).or(telemetry::defaults())
     }
 }
 
@@ -179,6 +182,7 @@ impl Settings {
         Ok(Self {
             waking: WakingSettings::check(&raw)?,
             auth: AuthSettings::check(&raw)?,
+            telemetry: telemetry::check(&raw)?,
             http: HttpConfig {
                 max_body: positive(raw.max_body.map(|size| size.0), "max-body")?,
                 body_timeout: lasting(raw.body_timeout, "body-timeout")?,
@@ -218,6 +222,7 @@ impl Settings {
         raw.encryption_key = raw.encryption_key.map(|_| "<redacted>".into());
         raw.udp_secret = raw.udp_secret.map(|_| "<redacted>".into());
         auth::redact(&mut raw);
+        telemetry::redact(&mut raw);
         Ok(toml::to_string(&raw)?)
     }
 }

@@ -10,6 +10,7 @@ mod limits;
 mod old;
 mod raw;
 mod sources;
+mod telemetry;
 mod waking;
 
 mod document;

@@ -202,6 +202,42 @@ raw! {
     #[arg(help_heading = "Logs", value_name = "LEVEL")]
     log_level: String, "BUGLE_LOG_LEVEL";
 
+    /// Collector of OpenTelemetry to send traces and metrics to, by OTLP over HTTP with protobuf: http://localhost:4318 [default: off]
+    ///
+    /// Without it OTEL_EXPORTER_OTLP_ENDPOINT counts, as do OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES and others for the settings
+    /// below; see docs/telemetry.md.
+    #[arg(help_heading = "Telemetry", value_name = "URL|off")]
+    otlp_endpoint: String, "BUGLE_OTLP_ENDPOINT";
+    /// Send spans of requests [default: true]
+    #[arg(help_heading = "Telemetry", value_name = "BOOL")]
+    otlp_traces: bool, "BUGLE_OTLP_TRACES";
+    /// Send metrics [default: true]
+    #[arg(help_heading = "Telemetry", value_name = "BOOL")]
+    otlp_metrics: bool, "BUGLE_OTLP_METRICS";
+    /// Headers for the collector: name=value,name2=value2, values percent-encoded
+    ///
+    /// Better given by a file than as a flag, which other users of the machine can see.
+    #[arg(help_heading = "Telemetry", value_name = "LIST")]
+    otlp_headers: String, "BUGLE_OTLP_HEADERS";
+    /// File to read --otlp-headers from
+    #[arg(help_heading = "Telemetry", value_name = "FILE")]
+    otlp_headers_file: PathBuf, "BUGLE_OTLP_HEADERS_FILE";
+    /// Time for one request to the collector [default: 10s]
+    #[arg(help_heading = "Telemetry", value_name = "DURATION")]
+    otlp_timeout: Span, "BUGLE_OTLP_TIMEOUT";
+    /// Share of the traces that begin here that are recorded, from 0 to 1; who brings a trace has decided [default: 1]
+    #[arg(help_heading = "Telemetry", value_name = "X")]
+    otlp_sample_ratio: f64, "BUGLE_OTLP_SAMPLE_RATIO";
+    /// How often metrics are sent [default: 1m]
+    #[arg(help_heading = "Telemetry", value_name = "DURATION")]
+    otlp_metrics_interval: Span, "BUGLE_OTLP_METRICS_INTERVAL";
+    /// What the service is called there [default: bugle]
+    #[arg(help_heading = "Telemetry", value_name = "NAME")]
+    otlp_service_name: String, "BUGLE_OTLP_SERVICE_NAME";
+    /// What else is said of it: key=value,key2=value2
+    #[arg(help_heading = "Telemetry", value_name = "LIST")]
+    otlp_resource: String, "BUGLE_OTLP_RESOURCE";
+
     /// Most bytes of a request body [default: 64MiB]
     #[arg(help_heading = "HTTP", value_name = "SIZE")]
     max_body: Size, "BUGLE_MAX_BODY";

@@ -1,4 +1,4 @@
-//! Gathers what all sources say: flags before environment before file before old names.
+//! Gathers what all sources say: flags before environment before file before old names before those of OpenTelemetry.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use super::old;
 use super::raw::Raw;
+use super::{old, telemetry};
 
 /// Arguments of `bugle serve`.
 #[derive(Clone, Debug, Args)]
@@ -38,10 +38,11 @@ impl Sources {
         let env = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let set = std::env::vars_os().filter(|(_, value)| !value.is_empty());
         let set = set.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-        let warning = old::warning(set);
+        let warnings: Vec<String> = old::warning(set).into_iter().chain(telemetry::warning(&env)).collect();
+        let warning = (!warnings.is_empty()).then(|| warnings.join("; "));
         // Secrets become plain values before sources are merged: a file named by a flag beats a value in the environment's
         // file, and so on.
-        let raw = secrets(args.raw)?.or(secrets(file)?).or(old::read(&env)?);
+        let raw = secrets(args.raw)?.or(secrets(file)?).or(old::read(&env)?).or(telemetry::environment(&env));
         Ok(Self { raw, warning })
     }
 
@@ -54,6 +55,9 @@ impl Sources {
         let env = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let mut origins = BTreeMap::new();
         // The lowest source first: those that win write over it.
+        for name in names(telemetry::environment(&env))? {
+            origins.insert(name, "environment, OpenTelemetry's name".to_owned());
+        }
         for name in names(old::read(&env)?)? {
             origins.insert(name, "environment, an older name".to_owned());
         }
@@ -100,6 +104,8 @@ fn secrets(mut raw: Raw) -> Result<Raw> {
         jwt_public_key_file,
         limit_callers,
         limit_callers_file,
+        otlp_headers,
+        otlp_headers_file,
         ..
     } = &mut raw;
     for (name, value, file) in [
@@ -111,6 +117,7 @@ fn secrets(mut raw: Raw) -> Result<Raw> {
         ("jwt-secret", jwt_secret, jwt_secret_file),
         ("jwt-public-key", jwt_public_key, jwt_public_key_file),
         ("limit-callers", limit_callers, limit_callers_file),
+        ("otlp-headers", otlp_headers, otlp_headers_file),
     ] {
         let Some(path) = file.take() else { continue };
         if value.is_some() {

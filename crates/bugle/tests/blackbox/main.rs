@@ -97,6 +97,10 @@ mod stats_groups;
 #[cfg(test)]
 mod stats_walk;
 #[cfg(test)]
+mod telemetry;
+#[cfg(test)]
+mod trace_context;
+#[cfg(test)]
 mod traces;
 #[cfg(test)]
 mod transactions;

@@ -67,6 +67,7 @@ pub(crate) async fn push(broker: &Broker, partition: &str, id: &str) {
         transaction_id: Some(id.to_owned().into()),
         trace_id: None,
         producer_sub: None,
+        context: None,
         payload: "1".into(),
     };
     let pushed = broker.push(vec![item]).await.unwrap();

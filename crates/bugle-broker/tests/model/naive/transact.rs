@@ -76,7 +76,7 @@ impl Naive {
         let dead: Vec<bool> = results
             .iter()
             .filter_map(|result| match result {
-                OperationResult::Ack(_, dead) => Some(*dead),
+                OperationResult::Ack(_, acked) => Some(acked.dlq),
                 OperationResult::Push(..) => None,
             })
             .collect();

@@ -42,6 +42,10 @@ pub(super) struct Message {
     partition_id: Value,
     #[serde(default)]
     lease_id: Value,
+    #[serde(default)]
+    traceparent: Option<String>,
+    #[serde(default)]
+    tracestate: Option<String>,
     data: Box<RawValue>,
 }
 
@@ -113,7 +117,13 @@ impl Route {
         let messages = messages
             .iter()
             .map(|message| {
-                let new = NewMessage::raw(queue, message.data.get())?;
+                let mut new = NewMessage::raw(queue, message.data.get())?;
+                if let Some(traceparent) = &message.traceparent {
+                    new = new.traceparent(traceparent);
+                }
+                if let Some(tracestate) = &message.tracestate {
+                    new = new.tracestate(tracestate);
+                }
                 Ok(new.partition(&message.partition).transaction_id(&message.transaction_id))
             })
             .collect::<Result<Vec<_>, Error>>()?;

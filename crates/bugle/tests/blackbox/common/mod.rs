@@ -2,6 +2,7 @@
 
 mod answer_eater;
 mod client;
+mod collector;
 pub(crate) mod contract;
 mod datagrams;
 mod events;
@@ -18,6 +19,7 @@ use tokio::time::{Instant, sleep};
 
 pub(crate) use answer_eater::AnswerEater;
 pub(crate) use client::{Answer, Client, Line, ids};
+pub(crate) use collector::{Collector, text as attribute};
 pub(crate) use datagrams::{DatagramProxy, free_udp};
 pub(crate) use events::Events;
 pub(crate) use metrics::Metrics;
