@@ -323,6 +323,7 @@ fn bundle(lane: InboxLane) -> Bundle {
         transaction_id: Some(transaction_id),
         trace_id: None,
         producer_sub: None,
+        context: None,
         payload,
     };
     let messages = lane.rows.into_iter().map(|row| message(item(row.transaction_id, row.payload))).collect();

@@ -1,7 +1,7 @@
 //! OpenTelemetry: a span for each traced request, and the families of `/metrics`, sent to a collector as OTLP over HTTP.
 //!
 //! Off by default, and then a request costs one look at an option. Whatever the collector does, requests never wait for it: spans go
-//! into a bounded queue, and what does not fit is dropped and counted. `docs/decisions/0014-telemetry.md` says why this is no SDK.
+//! into a bounded queue, and what does not fit is dropped and counted. `docs/decisions/0015-telemetry.md` says why this is no SDK.
 //!
 //! Modules in reading order; each uses only those above it.
 
