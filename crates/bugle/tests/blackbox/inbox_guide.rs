@@ -14,6 +14,7 @@ use crate::guides::{read, told};
 
 /// The program in Rust, as the guide has it.
 #[rustfmt::skip]
+#[expect(unreachable_pub, reason = "a reader's program may be a library")]
 mod program {
 use tokio_postgres::{Client, Error, types::Type};
 

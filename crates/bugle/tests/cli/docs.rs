@@ -186,8 +186,7 @@ fn every_document_with_a_block_is_followed() {
             let by = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(by);
             *file == document.name && std::fs::read_to_string(by).is_ok_and(|test| test.contains(file))
         };
-        let followed =
-            FOLLOWED.contains(&document.name.as_str()) || FOLLOWED_ELSEWHERE.iter().any(elsewhere);
+        let followed = FOLLOWED.contains(&document.name.as_str()) || FOLLOWED_ELSEWHERE.iter().any(elsewhere);
         assert!(followed || !document.blocks().iter().any(has), "nobody follows {}", document.name);
     }
 }
