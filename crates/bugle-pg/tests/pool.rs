@@ -62,6 +62,53 @@ async fn a_connection_without_an_answer_is_closed_when_it_is_left() {
     }
 }
 
+/// Whatever the database's defaults are, and behind a pooler too.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_of_one_statement_is_a_transaction_by_itself() {
+    for pooled in [false, true] {
+        let dsn = if pooled { testdb::pgbouncer().await } else { testdb::server().await };
+        let mark = if dsn.contains('?') { '&' } else { '?' };
+        let stricter = "options=-c%20default_transaction_isolation%3Dserializable%20-c%20default_transaction_read_only%3Don";
+        let dsn = if pooled { dsn } else { format!("{dsn}{mark}{stricter}") };
+        let f = fixture(dsn, |o| o.pooled = pooled).await;
+        let mut conn = f.pool.get().await.expect("connect");
+        conn.change(Step::new(&f.insert, &[&1])).await.expect("commit");
+        let error = conn.change(Step::new(&f.insert, &[&1])).await.expect_err("a duplicate key");
+        assert!(error.kind() == PgErrorKind::Refused && error.not_applied(), "{error:?}");
+        // The connection stays usable, and answers come back.
+        let schema = Schema::new("unused").expect("a name");
+        let isolation = Statement::new(
+            &schema,
+            "SELECT current_setting('transaction_isolation')",
+            &[] as &'static [Type],
+        );
+        let rows = conn.change(Step::new(&isolation, &[])).await.expect("an answer");
+        assert_eq!(rows[0].get::<_, &str>(0), "read committed");
+        drop(conn);
+        assert_eq!(f.rows().await, 1);
+    }
+}
+
+/// One that is cut off may have happened, and says so.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_whose_connection_breaks_is_in_doubt() {
+    let f = fixture(testdb::server().await, |_| {}).await;
+    let mut conn = f.pool.get().await.expect("connect");
+    let pid: i32 = conn.query(&f.pid, &[]).await.expect("its number")[0].get(0);
+    let mut other = f.pool.get().await.expect("connect");
+    let cut = async {
+        // Until it is under way there is nothing to cut.
+        let schema = Schema::new("unused").expect("a name");
+        let asleep = "SELECT count(*) FROM pg_stat_activity WHERE pid = $1 AND query LIKE '%pg_sleep%'";
+        let asleep = Statement::new(&schema, asleep, INT);
+        while other.query(&asleep, &[&pid]).await.expect("count")[0].get::<_, i64>(0) == 0 {}
+        other.query(&f.kill, &[&pid]).await.expect("cut");
+    };
+    let (changed, ()) = tokio::join!(conn.change(Step::new(&f.sleep, &[])), cut);
+    let error = changed.expect_err("a broken connection");
+    assert!(error.kind() == PgErrorKind::Broken && !error.not_applied(), "{error:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_transaction_in_one_round_trip_is_all_or_nothing() {
     for pooled in [false, true] {
