@@ -132,8 +132,8 @@ mod tests {
         let message = |n: u8| Message {
             id: Uuid::now_v7(),
             transaction_id: vec![b'a'; usize::from(n)].into(),
-            trace_id: (n % 2 == 0).then(Uuid::new_v4),
-            producer_sub: (n % 3 == 0).then(|| Bytes::from_static(b"p")),
+            trace_id: n.is_multiple_of(2).then(Uuid::new_v4),
+            producer_sub: n.is_multiple_of(3).then(|| Bytes::from_static(b"p")),
             context: None,
             encrypted: false,
             payload: vec![b'1'; usize::from(n)].into(),
