@@ -50,8 +50,8 @@ mod tests {
         assert!(Sampling::new(1.0).decide(None, false).is_none());
         let taken = |ratio: f64| {
             let sampling = Sampling::new(ratio);
-            (0..1000_u128).filter(|i| sampling.takes(i * (u128::from(SPACE) / 1000))).count()
+            (0..1024_u128).filter(|i| sampling.takes(i * (u128::from(SPACE) / 1024))).count()
         };
-        assert_eq!((taken(0.0), taken(0.25), taken(1.0), taken(7.0)), (0, 250, 1000, 1000));
+        assert_eq!((taken(0.0), taken(0.25), taken(1.0), taken(7.0)), (0, 256, 1024, 1024));
     }
 }
