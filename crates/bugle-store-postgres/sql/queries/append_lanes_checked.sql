@@ -4,7 +4,7 @@ WITH s AS MATERIALIZED (
     SELECT l.lane_id, l.head, l.tail, u.known, u.guard, u.count, u.greatest, u.a, u.b,
            greatest(l.written_at, u.at) AS stamp,
            CASE WHEN greatest(l.written_at, u.at) / 1000000 < $12 - 30 THEN $12 END AS touched{lane_place}
-    FROM unnest($3::uuid[], $4::bigint[], $5::int[], $6::int[], $7::bigint[], $8::uuid[], $10::int[], $11::int[])
+    FROM unnest({lanes_given}, $4::bigint[], $5::int[], $6::int[], $7::bigint[], $8::uuid[], $10::int[], $11::int[])
          AS u (lane_id, known, guard, count, at, greatest, a, b)
     {lane_to_lock}
     ORDER BY l.lane_id

@@ -2,7 +2,7 @@
 -- another epoch: what is locked is what it sees.
 WITH s AS MATERIALIZED (
     SELECT u.*{cursor_place}
-    FROM unnest($3::uuid[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::uuid[], $9::bigint[], $10::bigint[],
+    FROM unnest({lanes_given}, $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::uuid[], $9::bigint[], $10::bigint[],
             $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[])
          AS u (lane_id, group_name, expect, epoch, committed, lease_id, lease_until, lease_end,
             attempts, deliveries, not_before, served_at, consumed)
