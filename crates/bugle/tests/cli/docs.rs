@@ -149,6 +149,7 @@ followed! {
     postgres: "docs/postgres.md"
     behind_proxies: "docs/proxies.md"
     security: "docs/security.md"
+    telemetry: "docs/telemetry.md"
 }
 
 /// Guides that another test follows, with that test.

@@ -38,6 +38,7 @@ pub(super) const INSTEAD: &[Instead] = &[
     instead("README.md", "0.0.0.0:6632", "0.0.0.0:0", PORT),
     instead("docs/concepts.md", "http://127.0.0.1:6632", "{server}", PORT),
     instead("docs/consuming.md", "http://127.0.0.1:6632", "{server}", PORT),
+    instead("docs/telemetry.md", "http://127.0.0.1:6632", "{server}", PORT),
     instead("docs/backup.md", "http://127.0.0.1:6632", "{server}", PORT),
     instead("docs/backup.md", "/backup/", "{dir}/", PLACE),
     instead(
@@ -88,6 +89,11 @@ pub(super) const NOT_RUN: &[NotRun] = &[
         "deploy/README.md",
         "docker ",
         "needs Docker's daemon, which test machines do not have; `cargo xtask packages` follows the file by hand",
+    ),
+    not_run(
+        "docs/telemetry.md",
+        "docker network create",
+        "needs Docker's daemon; tests/blackbox/telemetry.rs has a collector of its own",
     ),
     not_run("deploy/README.md", "dpkg --", "`cargo xtask packages` does it in a Debian of its own"),
     not_run(
