@@ -15,6 +15,7 @@ use crate::support::{On, Ran, Server};
 const SERVES: &str = r#"
 bugle() {
   if [ "${1-}" != serve ]; then command bugle "$@"; return; fi
+  : > served # emptied before the next one starts, or it would be taken for ready by what the last one said
   command bugle "$@" > served & local pid=$!
   until grep -q 'is ready at' served; do kill -0 $pid 2> /dev/null || { wait $pid; return; }; sleep 0.02; done
   kill -TERM $pid
