@@ -18,9 +18,9 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     let rest = rest.strip_prefix(&["--".to_owned()]).unwrap_or(rest);
     match name {
         "compare" => compare::run(root, rest),
-        "curve" => compare::curve(root, rest),
+        "curve" => compare::on_both_engines(root, "curve", rest),
         "duroxide" => duroxide(root, rest),
-        "growth" => compare::growth(root, rest),
+        "growth" => compare::on_both_engines(root, "growth", rest),
         "instructions" => instructions::run(root, rest),
         _ => bail!(
             "which benchmark? There are: compare, curve, duroxide, growth, instructions. The load generator for servers is the package bugle-bench"

@@ -33,25 +33,14 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     finish(command.args(arguments))
 }
 
-/// `cargo xtask bench curve`: the load generator's `curve` on both engines, beside a PostgreSQL that is durable.
-pub(crate) fn curve(root: &Path, arguments: &[String]) -> Result<ExitCode> {
+/// `cargo xtask bench curve` and `bench growth`: the load generator's command of that name on both engines, beside a PostgreSQL
+/// that is durable.
+pub(crate) fn on_both_engines(root: &Path, name: &str, arguments: &[String]) -> Result<ExitCode> {
     tools::ensure_installed(&[Tool::Postgres])?;
     let mut command = built(root)?;
-    command.arg("curve").arg("--server").arg(root.join(SERVER));
-    command.arg("--results").arg(root.join("bench/CURVE.md")).arg("--svg").arg(root.join("bench/CURVE.svg"));
-    finish(command.args(arguments))
-}
-
-/// `cargo xtask bench growth`: the load generator's `growth` on both engines, beside a PostgreSQL that is durable.
-pub(crate) fn growth(root: &Path, arguments: &[String]) -> Result<ExitCode> {
-    tools::ensure_installed(&[Tool::Postgres])?;
-    let mut command = built(root)?;
-    command.arg("growth").arg("--server").arg(root.join(SERVER));
-    command
-        .arg("--results")
-        .arg(root.join("bench/GROWTH.md"))
-        .arg("--svg")
-        .arg(root.join("bench/GROWTH.svg"));
+    command.arg(name).arg("--server").arg(root.join(SERVER));
+    let file = |ending: &str| root.join("bench").join(name.to_uppercase()).with_extension(ending);
+    command.arg("--results").arg(file("md")).arg("--svg").arg(file("svg"));
     finish(command.args(arguments))
 }
 
