@@ -9,6 +9,7 @@ use crate::cli_growth::GrowthArgs;
 use crate::cli_open::{CurveArgs, OpenArgs};
 use crate::cli_servers::{CallsArgs, ListsArgs, MatrixArgs, StarveArgs};
 use crate::cli_wait::{CapacityArgs, IdleArgs, WakeArgs};
+use crate::content::Content;
 
 /// Load generator for servers speaking the `/api/v1` queue protocol.
 #[derive(Debug, Clone, Parser)]
@@ -72,6 +73,9 @@ pub struct Common {
     /// Exact size of each message's JSON payload.
     #[arg(long, default_value_t = 256)]
     pub payload_bytes: usize,
+    /// Fill payloads with words and numbers, which compress about as JSON does, instead of random characters, which do not.
+    #[arg(long)]
+    pub words: bool,
     /// Process whose CPU and memory (with its children) are reported; may be repeated.
     #[arg(long)]
     pub pid: Vec<u32>,
@@ -90,6 +94,16 @@ impl Common {
     /// The queue to use, checked to need no escaping in a path or in JSON.
     pub(crate) fn queue_name(&self) -> Result<String> {
         plain_name(self.queue.clone().unwrap_or_else(|| format!("bench-{:08x}", fastrand::u32(..))))
+    }
+
+    /// What the messages contain.
+    pub(crate) fn content(&self) -> Result<Content> {
+        let run = fastrand::u64(..);
+        if self.words {
+            Content::of_words(run, self.payload_bytes)
+        } else {
+            Content::new(run, self.payload_bytes)
+        }
     }
 
     /// The processes whose cost is reported: those asked for and, last, the generator itself.

@@ -32,7 +32,48 @@ pub struct Identity {
     pub intact: bool,
 }
 
+/// What paddings of words are made of.
+const WORDS: [&str; 24] = [
+    "order",
+    "customer",
+    "amount",
+    "currency",
+    "created",
+    "shipped",
+    "address",
+    "street",
+    "city",
+    "country",
+    "item",
+    "price",
+    "quantity",
+    "discount",
+    "invoice",
+    "payment",
+    "status",
+    "pending",
+    "complete",
+    "warehouse",
+    "supplier",
+    "tracking",
+    "note",
+    "total",
+];
+
 impl Content {
+    /// The same with paddings of words and numbers, which compress about as JSON does.
+    pub fn of_words(run: u64, bytes: usize) -> Result<Self> {
+        let mut random = fastrand::Rng::with_seed(run);
+        let mut content = Self::new(run, bytes)?;
+        let len = content.text.len();
+        content.text.clear();
+        while content.text.len() < len {
+            let word = WORDS[random.usize(..WORDS.len())];
+            content.text.extend_from_slice(format!("{word} {} ", random.u16(..)).as_bytes());
+        }
+        Ok(content)
+    }
+
     /// Content of `bytes` JSON bytes per message, different for each `run`.
     pub fn new(run: u64, bytes: usize) -> Result<Self> {
         ensure!(bytes >= MIN_BYTES, "--payload-bytes must be at least {MIN_BYTES}");
@@ -129,6 +170,17 @@ mod tests {
         let mut out = Vec::new();
         content.write(&mut out, lane, number);
         out
+    }
+
+    #[test]
+    fn payloads_of_words_are_told_apart_like_any() {
+        let content = Content::of_words(7, 300).unwrap();
+        for (lane, number) in [(0, 0), (3, 1_000_000)] {
+            let out = written(&content, lane, number);
+            assert_eq!(out.len(), 300);
+            assert_eq!(content.identify(&out), Some(Identity { lane, number, intact: true }));
+        }
+        assert!(String::from_utf8(written(&content, 1, 1)).unwrap().contains("order"));
     }
 
     #[test]

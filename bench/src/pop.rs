@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 
 use crate::cli::PopArgs;
 use crate::client::Target;
-use crate::content::Content;
 use crate::drain::{Counters, Group, Plan, consume, sweep};
 use crate::preload::{Fill, configure, fill};
 use crate::probe::CpuSnapshot;
@@ -59,7 +58,7 @@ pub(crate) async fn run(args: PopArgs) -> Result<Outcome> {
         "batch": common.batch, "connections": common.connections, "partitions": common.partitions,
         "claim_partitions": args.claim_partitions, "groups": args.groups,
         "ack": if args.auto_ack { "auto".to_owned() } else { format!("{:?}", args.ack).to_lowercase() },
-        "payload_bytes": common.payload_bytes, "preloaded": result.messages, "preload_run": args.preload_run,
+        "payload_bytes": common.payload_bytes, "words": common.words, "preloaded": result.messages, "preload_run": args.preload_run,
         "preload_msgs_per_s": result.fill_rate, "seconds": seconds, "elapsed_s": crate::stats::round(result.elapsed.as_secs_f64()),
         "messages": counters.messages,
         "msgs_per_s": rate(counters.messages, result.elapsed),
@@ -102,7 +101,7 @@ async fn fill_and_drain(
 ) -> Result<Drained> {
     let common = &args.common;
     let namespace = format!("ns-{queue}");
-    let content = Rc::new(Content::new(fastrand::u64(..), common.payload_bytes)?);
+    let content = Rc::new(common.content()?);
     configure(target, queue, &namespace, args.lease_seconds).await?;
     let start = Instant::now();
     fill(Fill {

@@ -70,6 +70,13 @@ export function piece(text, name) {
   return pieces(text).find(([each]) => each === name)?.[1];
 }
 
+/** An answer with a list, in whose entries what is named stays as it is written. */
+export function kept(text, list, names) {
+  const answer = JSON.parse(text);
+  pieces(piece(text, list)).forEach(([, entry], n) => names.forEach((name) => (answer[list][n][name] = piece(entry, name) ?? "null")));
+  return answer;
+}
+
 /** The same with a line for each piece: nothing but spaces and ends of lines is changed. */
 export function spaced(text) {
   const tokens = text.match(TOKEN) ?? [];

@@ -4,6 +4,7 @@ import { get, post } from "../api.js";
 import { listen, seen } from "../live.js";
 import { fill, h } from "../components/dom.js";
 import { ago, bytes, count, millis, plural, seconds } from "../components/format.js";
+import { inboxFact } from "../components/inbox.js";
 import { attempt } from "../components/overlay.js";
 import { button, chip, empty, facts, pageHead, panel, table } from "../components/parts.js";
 
@@ -119,6 +120,7 @@ function storeFacts(health) {
     ["Engine", store.engine],
     ["State", chip(store.connected ? "connected" : "away", store.connected ? "good" : "bad")],
     ["Last error", store.lastError ? `${store.lastError} (${ago(store.lastErrorAt)})` : "none"],
+    inboxFact(health.inbox),
     ["Calls", seen.server ? `${count(seen.server.store.calls)}, ${plural(seen.server.store.errors, "error")}` : "–"],
     ["Up for", seen.server ? seconds(seen.server.uptimeMs / 1000) : "–"],
     ["Version", health.version],

@@ -1,11 +1,12 @@
 // One consumer group: how far it is in each lane, sent elsewhere with a look at what that would deliver, deleted.
 
-import { get, part, post, remove } from "../api.js";
+import { get, getText, part, post, remove } from "../api.js";
 import { fill, h } from "../components/dom.js";
+import { kept } from "../components/exact.js";
 import { ago, clock, count, groupName, plural, seconds } from "../components/format.js";
 import { attempt, confirmTyped, dialog, toast } from "../components/overlay.js";
 import { button, chip, empty, field, input, pageHead, panel, select, table } from "../components/parts.js";
-import { preview } from "./messages.js";
+import { short } from "./messages.js";
 
 export const title = "Consumer group";
 
@@ -99,13 +100,13 @@ function seekDialog(group, queue, done) {
     try {
       const { preview: told } = await post(here, { ...target(), dryRun: true });
       const from = to.value === "time" ? target().timestamp : undefined;
-      const first = told.messages ? (await get("/api/v1/messages", { queue, from, limit: 5 })).messages : [];
+      const first = told.messages ? kept(await getText("/api/v1/messages", { queue, from, limit: 5 }), "messages", ["payload"]).messages : [];
       if (mine !== turn) return;
       const change = told.messages - told.pending;
       fill(
         would,
         h("p", h("b", plural(told.messages, "message")), ` in ${plural(told.partitions, "lane")} would be delivered; ${plural(told.pending, "message")} now. `, change ? h("b", { class: change > 0 ? "warn" : "" }, change > 0 ? `${plural(change, "message")} again.` : `${plural(-change, "message")} would be skipped.`) : "Nothing changes."),
-        first.length > 0 && h("div", h("h3", "The newest of them"), h("ul.line", first.map((each) => h("li", h("div", h("div.mono.cut", preview(each.payload)), h("div.dim", `${each.partition} · ${clock(each.createdAt)}`)))))),
+        first.length > 0 && h("div", h("h3", "The newest of them"), h("ul.line", first.map((each) => h("li", h("div", h("div.mono.cut", short(each.payload)), h("div.dim", `${each.partition} · ${clock(each.createdAt)}`)))))),
       );
     } catch (error) {
       if (mine === turn) fill(would, h("p.error-text", error.message));

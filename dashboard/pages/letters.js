@@ -1,14 +1,14 @@
 // Dead letters: what was given up and why, mended by hand or sent back, one by one or all that fit.
 
-import { get, getText, part, post, remove } from "../api.js";
+import { getText, part, post, remove } from "../api.js";
 import { beside } from "../components/beside.js";
 import { fill, h } from "../components/dom.js";
-import { piece, pieces, read, spaced } from "../components/exact.js";
+import { kept, read, spaced } from "../components/exact.js";
 import { ago, clock, count, groupName, plural, shortId } from "../components/format.js";
 import { attempt, dialog, toast } from "../components/overlay.js";
 import { button, cellButton, closeButton, empty, facts, field, input, json, loading, pageHead, table } from "../components/parts.js";
 import { redriveAll } from "../components/redrive.js";
-import { timeline } from "../components/timeline.js";
+import { recorded, timeline } from "../components/timeline.js";
 import { pager } from "./messages.js";
 
 export const title = "Dead letters";
@@ -43,9 +43,8 @@ export async function show(root, { query }) {
     history.replaceState(null, "", `#/dead-letters?${new URLSearchParams(Object.entries(filter))}`);
     const text = await attempt(() => getText("/api/v1/dlq", { ...filter, limit: PAGE, offset }));
     if (!text) return;
-    const answer = JSON.parse(text);
-    const payloads = pieces(piece(text, "messages")).map(([, letter]) => piece(letter, "data") ?? "null");
-    letters = answer.messages.map((letter, n) => ({ ...letter, payload: payloads[n] }));
+    const answer = kept(text, "messages", ["data"]);
+    letters = answer.messages.map((letter) => ({ ...letter, payload: letter.data }));
     for (const id of picked) if (!letters.some((letter) => letter.id === id)) picked.delete(id);
     all.disabled = !answer.total;
     count1();
@@ -107,7 +106,7 @@ export async function show(root, { query }) {
 }
 
 async function details(row, close) {
-  const traces = await get(`/api/v1/traces/${part(row.partitionId)}/${part(row.transactionId)}`, { limit: 200 });
+  const traces = await recorded(row);
   const replay = (body) => attempt(() => post(`/api/v1/dlq/${part(row.id)}/replay`, body), "Sent back to the end of its lane").then((done) => done && close());
   return h(
     "section.panel.drawer",
@@ -135,6 +134,7 @@ async function details(row, close) {
         ["Pushed", clock(row.createdAt)],
         ["Died", `${clock(row.failedAt)} (${ago(row.failedAt)})`],
         row.producerSub && ["By", row.producerSub],
+        row.traceparent && ["Trace context", h("span.mono", row.traceparent)],
       ]),
       h("div.stack", h("h3", "Payload"), json(read(row.payload))),
       h("div.stack", h("h3", "Trace"), timeline(traces.traces)),

@@ -1,13 +1,13 @@
 // The message browser: find messages, look at one, retry it or give it up.
 
-import { get, getText, part, post, remove } from "../api.js";
+import { getText, part, post, remove } from "../api.js";
 import { beside } from "../components/beside.js";
 import { fill, h } from "../components/dom.js";
-import { piece, pieces, read } from "../components/exact.js";
+import { kept, piece, read } from "../components/exact.js";
 import { ago, clock, count, groupName, plural, shortId } from "../components/format.js";
 import { attempt, dialog } from "../components/overlay.js";
 import { button, cellButton, chip, closeButton, empty, facts, field, input, json, loading, pageHead, select, table } from "../components/parts.js";
-import { timeline } from "../components/timeline.js";
+import { recorded, timeline } from "../components/timeline.js";
 import { FIRST } from "./overview.js";
 
 export const title = "Messages";
@@ -38,9 +38,7 @@ export async function show(root, { query }) {
     history.replaceState(null, "", `#/messages?${shown}`);
     const text = await attempt(() => getText("/api/v1/messages", { ...wanted, limit: PAGE, offset }));
     if (!text) return;
-    const answer = JSON.parse(text);
-    const payloads = pieces(piece(text, "messages")).map(([, message]) => piece(message, "payload"));
-    answer.messages.forEach((message, n) => (message.payload = payloads[n]));
+    const answer = kept(text, "messages", ["payload"]);
     if (!answer.messages.length && !offset) {
       const filtered = Object.values(wanted).some(Boolean);
       fill(list, filtered ? empty("No message fits", "Without a time only recent messages are looked at; choose one to look further back.") : empty("No messages yet", "Push one and it appears here:", FIRST));
@@ -54,7 +52,7 @@ export async function show(root, { query }) {
           { label: "Queue", kind: "name", cell: (row) => h("a", { href: `#/queues/${encodeURIComponent(row.queue)}` }, row.queue) },
           { label: "Lane", kind: "name", cell: (row) => row.partition },
           { label: "State", cell: (row) => chip(NAMES[row.status] ?? row.status, KINDS[row.status]) },
-          { label: "Payload", kind: "wide mono dim", cell: (row) => short(row.payload ?? "") },
+          { label: "Payload", kind: "wide mono dim", cell: (row) => short(row.payload) },
           { label: "Pushed", right: true, cell: (row) => h("span", { title: row.createdAt }, ago(row.createdAt)) },
         ],
         answer.messages,
@@ -81,12 +79,8 @@ function filters(boxes, changed) {
   return h("div.filters", Object.entries(boxes).map(([name, box]) => field(labels[name], box)));
 }
 
-export function preview(payload) {
-  return short(JSON.stringify(payload) ?? "");
-}
-
-/** The beginning of a payload that is a text already. */
-function short(written) {
+/** The beginning of a payload, as it is written. */
+export function short(written) {
   const text = written.replace(/\s+/g, " ");
   return text.length > 140 ? `${text.slice(0, 140)}…` : text;
 }
@@ -105,7 +99,7 @@ export function pager(answer, offset, go) {
 
 async function details(row, close, again) {
   const here = `/api/v1/messages/${part(row.partitionId)}/${part(row.transactionId)}`;
-  const [text, traces] = await Promise.all([getText(here), get(`/api/v1/traces/${part(row.partitionId)}/${part(row.transactionId)}`, { limit: 200 })]);
+  const [text, traces] = await Promise.all([getText(here), recorded(row)]);
   const message = JSON.parse(text);
   const dead = message.status === "dead_letter";
   const actions = [

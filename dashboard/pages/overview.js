@@ -4,6 +4,7 @@ import { get } from "../api.js";
 import { joined, KEPT, listen, seen } from "../live.js";
 import { fill, h, onceAFrame } from "../components/dom.js";
 import { bytes, count, millis, plural, rate, seconds } from "../components/format.js";
+import { inboxFact } from "../components/inbox.js";
 import { timeChart } from "../components/chart.js";
 import { cellLink, chip, empty, facts, pageHead, panel, switcher, table, tile } from "../components/parts.js";
 
@@ -169,6 +170,7 @@ function healthOf(now) {
   return facts([
     ["Store", [chip(now.store.connected ? "Connected" : "Away", now.store.connected ? "good" : "bad"), ` ${now.store.engine}`]],
     ["Other servers", [chip(...heard), peers.length ? ` ${peers.join(", ")}` : ""]],
+    inboxFact(now.inbox),
     ["Store calls", `${rate(seen.points.at(-1)?.calls ?? 0)} /s, ${plural(now.store.errors, "error")} so far`],
     ["Push p99", millis(latest(seen.points, "push99"))],
     ["Ack p99", millis(latest(seen.points, "ack99"))],

@@ -58,7 +58,7 @@ export async function show(root, { parts: [name] }) {
     root,
     pageHead(h("span", name, " ", badges), {
       crumbs: [h("a", { href: "#/queues" }, "Queues"), " /"],
-      sub: [detail.namespace, detail.task].filter(Boolean).join(" / "),
+      sub: [detail.namespace, detail.task].filter((name) => name && name !== detail.name).join(" / "),
       tools,
     }),
     h(

@@ -132,7 +132,7 @@ function row(queue, at) {
   const now = (list) => list.slice(-3).reduce((a, b) => a + b, 0) / 3;
   const [into, out] = [now(kept.push), now(kept.pop)];
   const chips = [queue.paused && chip("paused", "warn"), kept.waiting > 0 && chip(`${count(kept.waiting)} waiting`)];
-  const label = [queue.namespace, queue.task].filter(Boolean).join(" / ");
+  const label = [queue.namespace, queue.task].filter((name) => name && name !== queue.name).join(" / ");
   const cell = (text, kind = "") => h("div.right", { role: "cell", class: kind }, text);
   const line = h(
     "a.vrow",

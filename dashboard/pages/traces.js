@@ -1,12 +1,13 @@
 // Traces: what consumers recorded, by name across messages, or all of one message.
 
-import { get, part } from "../api.js";
+import { get, getText, part } from "../api.js";
 import { fill, h } from "../components/dom.js";
+import { kept } from "../components/exact.js";
 import { ago, count, plural } from "../components/format.js";
 import { attempt } from "../components/overlay.js";
 import { cellButton, empty, input, loading, pageHead, panel, table } from "../components/parts.js";
 import { timeline } from "../components/timeline.js";
-import { preview } from "./messages.js";
+import { short } from "./messages.js";
 
 export const title = "Traces";
 
@@ -42,11 +43,12 @@ export async function show(root, { query }) {
 
   async function open(name) {
     history.replaceState(null, "", `#/traces?name=${encodeURIComponent(name)}`);
-    const answer = await attempt(() => get(`/api/v1/traces/by-name/${part(name)}`, { limit: 100 }));
-    if (!answer) return;
+    const text = await attempt(() => getText(`/api/v1/traces/by-name/${part(name)}`, { limit: 100 }));
+    if (!text) return;
+    const answer = kept(text, "traces", ["data", "message_payload"]);
     split.classList.add("open");
     const about = (trace) =>
-      h("div", h("a", { href: `#/messages?queue=${encodeURIComponent(trace.queue_name)}${trace.partition_name ? `&partition=${encodeURIComponent(trace.partition_name)}` : ""}` }, `${trace.queue_name} / ${trace.partition_name ?? "?"}`), h("div.mono.dim.cut", trace.transaction_id), h("div.mono.dim.cut", preview(trace.message_payload)));
+      h("div", h("a", { href: `#/messages?queue=${encodeURIComponent(trace.queue_name)}${trace.partition_name ? `&partition=${encodeURIComponent(trace.partition_name)}` : ""}` }, `${trace.queue_name} / ${trace.partition_name ?? "?"}`), h("div.mono.dim.cut", trace.transaction_id), h("div.mono.dim.cut", trace.message_payload === "null" ? "" : short(trace.message_payload)));
     fill(found, panel(name, { note: plural(answer.total, "event") }, timeline(answer.traces, about)));
     found.firstChild.classList.add("drawer");
   }

@@ -53,7 +53,7 @@ export async function show(root) {
     const b = now.batching;
     const each = (a, of) => (of ? (a / of).toFixed(2) : "–");
     tiles.waiting.set(count(now.waiting), `${count(now.waitersTotal)} parked`);
-    tiles.keys.set(count(now.keysTotal), "queue, lane or filter, by group");
+    tiles.keys.set(count(now.keysTotal), "queues, lanes, filters");
     tiles.wakes.set(rate(wakes), `${count(total)} so far`);
     tiles.latency.set(millis(seen.points.findLast((point) => point.wake99 !== null)?.wake99 ?? null), "of the last wakes");
     tiles.batch.set(each(b.pops, b.calls), `${each(b.served, b.calls)} got messages`);

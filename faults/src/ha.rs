@@ -25,6 +25,7 @@ pub(crate) fn all() -> Vec<Arc<dyn Scenario>> {
         Arc::new(OnCluster(Takeover { trouble: Trouble::Killed, balancer: false })),
         Arc::new(OnCluster(Takeover { trouble: Trouble::Switched, balancer: false })),
         Arc::new(OnCluster(Takeover { trouble: Trouble::Isolated, balancer: false })),
+        Arc::new(OnCluster(Takeover { trouble: Trouble::CutOff, balancer: false })),
         Arc::new(OnCluster(Takeover { trouble: Trouble::Switched, balancer: true })),
         Arc::new(OnCluster(Contrast)),
     ]

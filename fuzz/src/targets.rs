@@ -1,7 +1,7 @@
 //! The list of targets, and those of them that need nothing but public functions.
 
 use bugle_pg::Escape;
-use bugle_store::{Message, NewSegment, Segment, Timestamp, TraceContext};
+use bugle_store::{Codec, Message, NewSegment, Segment, Timestamp, TraceContext, pack, unpack};
 use bytes::Bytes;
 use uuid::Uuid;
 
@@ -52,6 +52,7 @@ fn pushes() -> Vec<Vec<u8>> {
         r#"{"items":[]}"#,
         r#"{"unknown":{"deep":[[[[]]]]},"items":[{"queue":"q","payload":-0.0e-400,"producerSub":"me"}]}"#,
         r#"{"items":[{"queue":"q","payload":{"a":1,"a":2}},null,7]}"#,
+        r#"{"items":[{"queue":"q","payload":1,"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01","tracestate":"a=1,b@c=2"},{"queue":"q","traceparent":null}]}"#,
     ])
 }
 
@@ -120,27 +121,63 @@ fn segments() -> Vec<Vec<u8>> {
         let segment = NewSegment::build(1, messages);
         [&segment.count().to_be_bytes()[..], &segment.body].concat()
     };
+    let packed = |codec: Codec, payload: usize| {
+        let payload = Bytes::from(vec![b'1'; payload]);
+        let all = [message(true, false), traced(None), Message { payload, ..message(false, true) }];
+        let packed = pack(codec, &NewSegment::build(1, &all).body).unwrap_or_default();
+        [&3u32.to_be_bytes()[..], &packed].concat()
+    };
     vec![
         of(&[message(false, false)]),
         of(&[message(true, true), message(false, true)]),
         of(&[traced(None), traced(Some("a=1"))]),
+        packed(Codec::Lz4, 7),
+        packed(Codec::Zstd, 7),
+        // These are filled up.
+        packed(Codec::Lz4, 100_000),
+        packed(Codec::Zstd, 100_000),
     ]
 }
 
 /// The body of a segment, as both engines keep it; the number of messages, which is kept beside it, comes first.
 fn segment(bytes: &[u8]) {
     let Some((count, body)) = bytes.split_first_chunk() else { return };
-    let (base, count, body) = (5, u32::from_be_bytes(*count), Bytes::copy_from_slice(body));
-    let segment = Segment { base, count, created_at: Timestamp(1), id: 1, body };
+    let of = |body: Bytes| Segment {
+        base: 5,
+        count: u32::from_be_bytes(*count),
+        created_at: Timestamp(1),
+        id: 1,
+        body,
+    };
+    let as_it_is = of(Bytes::copy_from_slice(body));
+    if as_it_is.is_packed() {
+        // A compressed one is refused by its checksum. With one that is right, its codec sees what came.
+        let sum = xxhash_rust::xxh3::xxh3_64(&body[8..]).to_le_bytes();
+        segment_of(of([&sum, &body[8..]].concat().into()));
+    }
+    segment_of(as_it_is);
+}
+
+fn segment_of(segment: Segment) {
+    let (base, count) = (segment.base, segment.count);
+    // Parts are found by lengths alone: they must end where decoding ends, and stumble over nothing.
+    let last = base + u64::from(count);
+    let parts = [base + 1, base + u64::from(count) / 2, last].map(|from| (from, segment.between(from, last)));
     let Ok(messages) = segment.messages() else { return };
+    let Ok(plain) = unpack(&segment.body) else { panic!("it was read") };
+    assert_eq!(plain.len(), segment.plain_len());
     assert_eq!(messages.len(), count as usize);
+    for (from, part) in parts {
+        let passed = messages.len().min((from - base) as usize);
+        assert_eq!(part.as_deref(), Ok(&messages[passed..]));
+    }
     let mut again = Vec::new();
     for message in &messages {
         message.encode(&mut again);
         let _ = (message.transaction(), message.producer());
         assert_eq!(message.detached(), *message);
     }
-    assert_eq!(again, segment.body);
+    assert_eq!(again, plain);
 }
 
 fn stored(kinds: &[&str]) -> Vec<Vec<u8>> {

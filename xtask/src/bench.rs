@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 
-use crate::{compare, instructions, tools};
+use crate::{compare, flames, instructions, tools};
 
 /// The manifest of the comparison of duroxide providers.
 pub(crate) const DUROXIDE: &str = "bench/duroxide/Cargo.toml";
@@ -20,10 +20,11 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
         "compare" => compare::run(root, rest),
         "curve" => compare::on_both_engines(root, "curve", rest),
         "duroxide" => duroxide(root, rest),
+        "flames" => flames::run(root, rest),
         "growth" => compare::on_both_engines(root, "growth", rest),
         "instructions" => instructions::run(root, rest),
         _ => bail!(
-            "which benchmark? There are: compare, curve, duroxide, growth, instructions. The load generator for servers is the package bugle-bench"
+            "which benchmark? There are: compare, curve, duroxide, flames, growth, instructions. The load generator for servers is the package bugle-bench"
         ),
     }
 }

@@ -12,7 +12,8 @@ use crate::tools::{self, Tool};
 const FEATURES: [&str; 2] = ["--features", "bugle/planted-bugs"];
 
 /// Faults of a database cluster, which needs programs of its own.
-const CLUSTER: [&str; 5] = ["failover", "switchover", "switchover-haproxy", "isolated", "failover-async"];
+const CLUSTER: [&str; 6] =
+    ["failover", "switchover", "switchover-haproxy", "isolated", "cut-off", "failover-async"];
 
 /// Builds the server as it is released, and plays for as long as the arguments say.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {

@@ -2,6 +2,7 @@
 //!
 //! Only the standard library and `anyhow`, because every run begins by compiling it.
 
+mod documents;
 mod files;
 mod layers;
 mod licence;
@@ -18,6 +19,7 @@ mod compare;
 mod deny;
 mod duroxide_import;
 mod faults;
+mod flames;
 mod fuzz;
 mod fuzz_input;
 mod instructions;
@@ -45,6 +47,8 @@ cargo xtask <command>
   bench growth [--quick] [--axis NAME]… [--engine E]… [--minutes N]
                   what a message costs as lanes, groups, backlog, waiters and payloads grow; writes bench/GROWTH.md and its
                   drawing
+  bench flames [LOAD]…
+                  draw where the server's and the database's time goes under load; writes bench/flames
   bench instructions [--save]
                   count the instructions of the hot pure functions and compare them with the baseline
   bench duroxide  compare the duroxide providers; `-- --help` shows the options

@@ -13,15 +13,14 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::tools::{is_root, on_path};
+use crate::tools::{children, is_root, on_path};
 
 /// The oldest version that is supported.
 const OLDEST: u32 = 15;
 
-/// Nothing here outlives the run, so nothing has to survive a crash.
+/// For tests: nothing here outlives the run, so nothing has to survive a crash.
+const FORGETFUL: &str = "fsync = off\nfull_page_writes = off\n";
 const SETTINGS: &str = "\
-fsync = off
-full_page_writes = off
 listen_addresses = '127.0.0.1'
 max_connections = 400
 max_locks_per_transaction = 256
@@ -50,6 +49,7 @@ stop "$@"
 /// A running server. Dropping it stops it.
 pub(crate) struct Postgres {
     dsn: String,
+    folder: PathBuf,
     watcher: Child,
     lifeline: Option<ChildStdin>,
 }
@@ -57,11 +57,20 @@ pub(crate) struct Postgres {
 impl Postgres {
     /// Makes a new cluster in the folder for temporary files and starts it.
     pub(crate) fn start() -> Result<Self> {
+        Self::start_with(FORGETFUL)
+    }
+
+    /// One that keeps its promises, for measurements.
+    pub(crate) fn start_durable() -> Result<Self> {
+        Self::start_with("shared_buffers = 512MB\nmax_wal_size = 8GB\n")
+    }
+
+    fn start_with(settings: &str) -> Result<Self> {
         let programs = programs().context("PostgreSQL is not installed")?;
         let folder = std::env::temp_dir().join(format!("bugle-xtask-postgres-{}", std::process::id()));
         let port = free_port()?;
         fs::create_dir(&folder).with_context(|| format!("create {}", folder.display()))?;
-        let prepared = prepare(&folder, port).and_then(|user| watch(&programs, &folder, user));
+        let prepared = prepare(&folder, port, settings).and_then(|user| watch(&programs, &folder, user));
         let mut watcher = match prepared {
             Ok(watcher) => watcher,
             Err(error) => {
@@ -71,8 +80,8 @@ impl Postgres {
         };
         let lifeline = watcher.stdin.take();
         let output = watcher.stdout.take().context("the watching shell has no output")?;
-        let server =
-            Self { dsn: format!("postgres://postgres@127.0.0.1:{port}/postgres"), watcher, lifeline };
+        let dsn = format!("postgres://postgres@127.0.0.1:{port}/postgres");
+        let server = Self { dsn, folder, watcher, lifeline };
         let mut line = String::new();
         BufReader::new(output).read_line(&mut line).context("wait for PostgreSQL")?;
         ensure!(line.trim() == "ready", "PostgreSQL did not start: {}", line.trim());
@@ -82,6 +91,14 @@ impl Postgres {
     /// How to connect.
     pub(crate) fn dsn(&self) -> &str {
         &self.dsn
+    }
+
+    /// The processes that serve connections now, and those beside them.
+    pub(crate) fn processes(&self) -> Result<Vec<u32>> {
+        let file =
+            fs::read_to_string(self.folder.join("data/postmaster.pid")).context("read postmaster.pid")?;
+        let first = file.lines().next().and_then(|line| line.trim().parse().ok());
+        children(first.context("postmaster.pid names no process")?)
     }
 }
 
@@ -95,9 +112,10 @@ impl Drop for Postgres {
 }
 
 /// Writes the settings and returns the user the server runs as, if not this one: it refuses to run as root.
-fn prepare(folder: &Path, port: u16) -> Result<Option<(u32, u32)>> {
+fn prepare(folder: &Path, port: u16, durability: &str) -> Result<Option<(u32, u32)>> {
     let user = if is_root() { Some(user("postgres")?) } else { None };
-    let settings = format!("{SETTINGS}port = {port}\nunix_socket_directories = '{}'\n", folder.display());
+    let settings =
+        format!("{SETTINGS}{durability}port = {port}\nunix_socket_directories = '{}'\n", folder.display());
     fs::write(folder.join("settings"), settings).context("write settings")?;
     fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).context("protect the folder")?;
     if let Some((uid, gid)) = user {

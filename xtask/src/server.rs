@@ -14,6 +14,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
+use crate::tools::children;
+
 /// A server that has not greeted by then does not start at all.
 const START_LIMIT: Duration = Duration::from_secs(60);
 /// Lines of the log that are shown.
@@ -110,6 +112,16 @@ impl Server {
             }
         }
         Ok(server)
+    }
+
+    /// The server itself.
+    pub(crate) fn process(&self) -> Result<u32> {
+        let children = children(self.watcher.id())?;
+        // The other one is the `cat` that holds the pipe.
+        let named = |child: &u32| {
+            fs::read_to_string(format!("/proc/{child}/comm")).is_ok_and(|name| name.trim() != "cat")
+        };
+        children.into_iter().find(named).context("the server has no process")
     }
 
     /// Prints the end of the server's log.

@@ -28,7 +28,7 @@ struct Suite {
 /// In the order of their price.
 const SUITES: [Suite; 12] = [
     Suite { name: "fmt", about: "sources are formatted", needs: &[], run: fmt },
-    Suite { name: "tidy", about: "headers, sizes, words, paths, layers", needs: &[], run: tidy },
+    Suite { name: "tidy", about: "headers, sizes, words, paths, layers, links", needs: &[], run: tidy },
     Suite {
         name: "deny",
         about: "licences, bans, duplicates and sources of dependencies",

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
+use crate::documents;
 use crate::files::{self, File};
 use crate::layers;
 use crate::source::{functions, lines_with, production_lines};
@@ -22,6 +23,7 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
     let files = files::read(root)?;
     let mut faults: Vec<String> = files.iter().flat_map(check).collect();
     faults.extend(layers::check(root)?);
+    faults.extend(documents::check(root, &files));
     for file in files.iter().filter(|f| f.is("rs") && !f.is_test()) {
         let lines = production_lines(&file.text);
         if lines > LARGE_FILE && lines <= MAX_FILE {

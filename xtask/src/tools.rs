@@ -39,6 +39,8 @@ pub(crate) enum Tool {
     Strace,
     /// Counts instructions.
     Valgrind,
+    /// Samples where programs spend their time.
+    Perf,
     /// A browser without a window.
     Chromium,
     /// Makes a small Debian in a directory.
@@ -67,6 +69,7 @@ impl Tool {
             Self::Npm => on_path("node").is_some() && on_path("npm").is_some(),
             Self::Strace => on_path("strace").is_some(),
             Self::Valgrind => on_path("valgrind").is_some(),
+            Self::Perf => on_path("perf").is_some(),
             Self::Chromium => on_path("chromium").is_some(),
             Self::Debootstrap => on_path("debootstrap").is_some(),
         }
@@ -94,6 +97,7 @@ impl Tool {
             Self::Npm => Some("npm"),
             Self::Strace => Some("strace"),
             Self::Valgrind => Some("valgrind"),
+            Self::Perf => Some("linux-perf"),
             Self::Chromium => Some("chromium"),
             Self::Debootstrap => Some("debootstrap"),
         }
@@ -163,6 +167,13 @@ pub(crate) fn on_path(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain([Path::new("/usr/sbin").to_owned()]);
     folders.map(|folder| folder.join(program)).find(|file| file.is_file())
+}
+
+/// The children of a process.
+pub(crate) fn children(process: u32) -> Result<Vec<u32>> {
+    let list = std::fs::read_to_string(format!("/proc/{process}/task/{process}/children"))
+        .with_context(|| format!("look for the children of process {process}"))?;
+    Ok(list.split_whitespace().filter_map(|child| child.parse().ok()).collect())
 }
 
 /// Whether this process may do everything.

@@ -12,6 +12,7 @@ use crate::inner::Inner;
 use crate::lanes::LaneState;
 use crate::meters::WakeSource;
 use crate::news::News;
+use crate::planted::race;
 use crate::pop::PopJob;
 use crate::waiting::{Channel, Place};
 
@@ -85,7 +86,14 @@ impl Inner {
 
     /// Put a lane into a channel's ring and dispatch a pop that waited for it.
     pub(crate) fn ring(self: &Arc<Self>, channel: &Arc<Channel>, lane: LaneId, source: WakeSource) {
-        let mut job = channel.state.lock().make_ready(lane);
+        let mut job = {
+            let mut state = channel.state.lock();
+            // Taken since the caller looked: whoever has it in hand puts it where it belongs.
+            if state.is_claimed(lane) && !race("ring a lane that is in hand") {
+                return;
+            }
+            state.make_ready(lane)
+        };
         if job.is_none()
             && let Some(queue) = self.catalog.queue_by_id(channel.queue)
         {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use bugle_store::Codec;
+
 use crate::api::Vitals;
 
 /// All settings. Made by the binary from flags, environment and file.
@@ -39,6 +41,8 @@ pub struct BrokerConfig {
     pub dedupe_memory: usize,
     /// Bytes of fresh segments kept in memory for delivery.
     pub segment_cache: usize,
+    /// How segments are compressed where it pays, if at all.
+    pub compression: Option<Codec>,
     /// Lanes and cursors kept in memory.
     pub max_cached_lanes: usize,
     /// How often retention runs.
@@ -136,6 +140,7 @@ impl Default for BrokerConfig {
             claim_rounds: 3,
             dedupe_memory: 96 << 20,
             segment_cache: 64 << 20,
+            compression: None,
             max_cached_lanes: 200_000,
             retention_interval: Duration::from_secs(300),
             eviction_interval: Duration::from_secs(60),

@@ -132,6 +132,10 @@ impl Recent {
         self.fresh_to = self.fresh_to.max(end);
         self.fresh_ids.join(ids);
         self.fresh_newest = self.fresh_newest.max(created_at);
+        // Most of many lanes get one message at a time.
+        if self.fresh.capacity() == 0 {
+            self.fresh.reserve_exact(fingerprints.len());
+        }
         self.fresh.extend(fingerprints.iter().zip(base..).map(|(fp, at)| (half(*fp), at)));
         self.cover(base, end);
         if self.fresh.len() >= FRESH_MAX || self.fresh_to - self.fresh_from > Offset::from(u32::MAX) {

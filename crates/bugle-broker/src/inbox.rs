@@ -22,6 +22,7 @@ use bugle_store::{Inbox, InboxAsk, InboxDepth, InboxLane, LaneName, Queue, Times
 use crate::api::{PushItem, Refused};
 use crate::inner::Inner;
 use crate::lanes::LaneState;
+use crate::meters::BlockedQueue;
 use crate::push::{Bundle, Moved, Moving, message};
 
 /// Lanes, rows and bytes moved at a time.
@@ -34,6 +35,8 @@ const COUNT_EVERY: Duration = Duration::from_secs(5);
 /// Pause after a failure, or of a queue that refuses, and the longest it grows to.
 const PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// Queues that refuse and are told by name, those that have longest.
+const NAMED: usize = 20;
 /// How long the field is left to a faster server, at most.
 const BEHIND_MS: u64 = 200;
 
@@ -51,6 +54,8 @@ pub(crate) struct Mover {
 
 /// A queue that refuses.
 struct Blocked {
+    since: Instant,
+    reason: String,
     until: Instant,
     pause: Duration,
 }
@@ -88,9 +93,23 @@ impl Mover {
         *self.looked.lock() = Instant::now();
     }
 
-    /// What was last counted, and how many queues refuse.
-    pub(crate) fn read(&self) -> (InboxDepth, usize) {
-        (*self.depth.lock(), self.blocked.lock().len())
+    /// What was last counted.
+    pub(crate) fn depth(&self) -> InboxDepth {
+        *self.depth.lock()
+    }
+
+    /// How many queues refuse, and those that have longest.
+    pub(crate) fn blocked(&self) -> (usize, Vec<BlockedQueue>) {
+        let blocked = self.blocked.lock();
+        let mut longest: Vec<(&Arc<str>, &Blocked)> = blocked.iter().collect();
+        longest.sort_by_key(|(queue, blocked)| (blocked.since, *queue));
+        longest.truncate(NAMED);
+        let named = longest.into_iter().map(|(queue, blocked)| BlockedQueue {
+            queue: queue.clone(),
+            reason: blocked.reason.clone(),
+            since: blocked.since.elapsed(),
+        });
+        (blocked.len(), named.collect())
     }
 
     /// Queues not to be tried now; those whose pause is over are.
@@ -111,12 +130,15 @@ impl Mover {
         match blocked.get_mut(queue) {
             Some(earlier) if earlier.until > now => (),
             Some(earlier) => {
+                earlier.reason = refused.to_string();
                 earlier.pause = (earlier.pause * 2).min(LONGEST_PAUSE);
                 earlier.until = now + earlier.pause;
             }
             None => {
                 tracing::warn!(%queue, reason = %refused, "messages of the inbox must wait");
-                blocked.insert(queue.clone(), Blocked { until: now + PAUSE, pause: PAUSE });
+                let reason = refused.to_string();
+                let entry = Blocked { since: now, reason, until: now + PAUSE, pause: PAUSE };
+                blocked.insert(queue.clone(), entry);
             }
         }
     }

@@ -33,6 +33,7 @@ use crate::inbox::Mover;
 use crate::lanes::{LaneState, Lanes};
 use crate::meters::Meters;
 use crate::news::News;
+use crate::opened::Opened;
 use crate::pop::PopJob;
 use crate::room::Rooms;
 use crate::spooling::Spooling;
@@ -44,12 +45,16 @@ use crate::watching::Witness;
 /// Segments read in one call for the sake of single messages.
 const READ_AT_ONCE: usize = 32;
 
+/// What is worth another store call while one is in flight: fewer wait for it, and go out together.
+const SOME: usize = 8;
+
 /// See the module.
 pub(crate) struct Inner {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) config: BrokerConfig,
     pub(crate) catalog: Catalog,
     pub(crate) lanes: Lanes,
+    pub(crate) opened: Opened,
     pub(crate) channels: Channels,
     pub(crate) timers: Timers<TimerKey>,
     pub(crate) keyring: Keyring,
@@ -108,6 +113,7 @@ impl Inner {
             backups: Arc::new(Semaphore::new(1)),
             catalog,
             lanes: Lanes::new(config.max_cached_lanes, config.segment_cache),
+            opened: Opened::default(),
             channels: Channels::new(bell.clone()),
             timers: Timers::default(),
             keyring: Keyring::new(&config.encryption_keys),
@@ -142,10 +148,11 @@ impl Inner {
     fn start_intakes(self: &Arc<Self>) {
         let (min, max) = self.config.calls_in_flight;
         let limit = |backlog| Limit { min, max, backlog, batch: 1024 };
-        let pop_limit = if self.config.pop_batching { limit(64) } else { Limit { batch: 1, ..limit(1) } };
-        let pushes = self.intake(limit(64), Self::append_lanes);
+        let some = limit(SOME);
+        let pop_limit = if self.config.pop_batching { some } else { Limit { batch: 1, ..limit(1) } };
+        let pushes = self.intake(some, Self::append_lanes);
         let pops = self.intake(pop_limit, Self::serve_pops);
-        let settles = self.intake(limit(64), Self::settle_batch);
+        let settles = self.intake(some, Self::settle_batch);
         let looks = self.intake(limit(1024), Self::look_at);
         let _ = self.intakes.set(Intakes { looks, pushes, pops, settles });
     }
@@ -222,7 +229,7 @@ impl Inner {
         let mut missing = Vec::new();
         for (lane, at) in wanted {
             match self.lanes.get(*lane).and_then(|l| l.cached(*at, *at + 1)) {
-                Some(segments) => pick(&segments, *lane, *at, &mut found),
+                Some(segments) => self.pick(&segments, *lane, *at, &mut found),
                 None => missing.push((*lane, *at)),
             }
         }
@@ -232,22 +239,24 @@ impl Inner {
                 some.iter().map(|(lane, at)| Read { lane: *lane, from: *at, to: *at + 1, max_bytes: 1 });
             let segments = self.watch(self.engine.read(reads.collect()).await)?;
             for ((lane, at), segments) in some.iter().zip(segments) {
-                pick(&segments, *lane, *at, &mut found);
+                self.pick(&segments, *lane, *at, &mut found);
             }
         }
         Ok(found)
     }
-}
 
-fn pick(
-    segments: &[Segment],
-    lane: LaneId,
-    at: Offset,
-    found: &mut HashMap<(LaneId, Offset), (Message, Timestamp)>,
-) {
-    for segment in segments {
-        if let Ok([message]) = segment.between(at, at + 1).as_deref() {
-            found.insert((lane, at), (message.detached(), segment.created_at));
+    fn pick(
+        &self,
+        segments: &[Segment],
+        lane: LaneId,
+        at: Offset,
+        found: &mut HashMap<(LaneId, Offset), (Message, Timestamp)>,
+    ) {
+        for segment in segments {
+            let messages = self.opened.open(lane, segment).and_then(|segment| segment.between(at, at + 1));
+            if let Ok([message]) = messages.as_deref() {
+                found.insert((lane, at), (message.detached(), segment.created_at));
+            }
         }
     }
 }

@@ -16,6 +16,9 @@ use crate::push::PushJob;
 
 const SHARDS: usize = 64;
 
+/// What a remembered segment takes besides its body: itself, its body's owner, its place in both queues, and what the allocator rounds up.
+const SEGMENT_OVERHEAD: usize = 192;
+
 /// One lane.
 pub(crate) struct LaneState {
     pub(crate) id: LaneId,
@@ -165,6 +168,10 @@ impl LaneInner {
         if self.segments.back().is_some_and(|last| last.end() > segment.base) {
             return;
         }
+        // Most of many lanes have one.
+        if self.segments.capacity() == 0 {
+            self.segments.reserve_exact(1);
+        }
         self.segments.push_back(segment);
     }
 }
@@ -267,7 +274,7 @@ impl Lanes {
 
     /// Remember a fresh segment, if it still `counts`, and drop the oldest ones over the bound.
     pub(crate) fn remember(&self, lane: &Arc<LaneState>, segment: Segment, counts: impl Fn() -> bool) {
-        let bytes = segment.body.len() + 128;
+        let bytes = segment.body.len() + SEGMENT_OVERHEAD;
         if bytes > self.cache_max / 4 {
             return;
         }
@@ -295,6 +302,9 @@ impl Lanes {
             let mut inner = lane.inner.lock();
             while inner.segments.front().is_some_and(|s| s.base <= base) {
                 inner.segments.pop_front();
+            }
+            if inner.segments.is_empty() {
+                inner.segments = VecDeque::new();
             }
         }
     }

@@ -17,6 +17,7 @@ mod dispatch;
 mod lanes;
 mod meters;
 mod news;
+mod opened;
 mod waiting;
 
 mod ack;
@@ -79,8 +80,8 @@ pub use api::{
 pub use backup::BackupPieces;
 pub use config::{BrokerConfig, EncryptionKey, FloorConfig};
 pub use meters::{
-    ClaimReading, FloorReading, HistogramReading, InboxReading, PendingReading, QueueReading, Reading,
-    SpoolReading, StoreReading, VerbReading, WaitingReading, WakeSource,
+    BlockedQueue, ClaimReading, FloorReading, HistogramReading, InboxReading, PackingReading, PendingReading,
+    QueueReading, Reading, SpoolReading, StoreReading, VerbReading, WaitingReading, WakeSource,
 };
 pub use operators::read_time;
 pub use pop::Receipt;

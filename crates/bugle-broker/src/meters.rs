@@ -14,8 +14,8 @@ use tokio::sync::Notify;
 
 pub use histogram::HistogramReading;
 pub use reading::{
-    ClaimReading, FloorReading, InboxReading, PendingReading, QueueReading, Reading, SpoolReading,
-    StoreReading, VerbReading, WaitingReading,
+    BlockedQueue, ClaimReading, FloorReading, InboxReading, PackingReading, PendingReading, QueueReading,
+    Reading, SpoolReading, StoreReading, VerbReading, WaitingReading,
 };
 
 use histogram::Histogram;
@@ -90,6 +90,22 @@ pub(crate) struct Verb {
     pub(crate) took: Histogram,
 }
 
+/// Compression of segments.
+#[derive(Debug, Default)]
+pub(crate) struct PackingMeter {
+    /// Bytes of bodies that were stored compressed, and what became of them.
+    pub(crate) before: Count,
+    pub(crate) after: Count,
+    /// Tries that did not pay.
+    pub(crate) unpaid: Count,
+}
+
+impl PackingMeter {
+    pub(crate) fn read(&self) -> PackingReading {
+        PackingReading { before: self.before.get(), after: self.after.get(), unpaid: self.unpaid.get() }
+    }
+}
+
 /// All counters of a broker.
 #[derive(Debug, Default)]
 pub(crate) struct Meters {
@@ -132,6 +148,7 @@ pub(crate) struct Meters {
     pub(crate) claim_lanes: Count,
     pub(crate) claims_lost: Count,
     pub(crate) claims_empty: Count,
+    pub(crate) claims_cached: Count,
     /// Waiting pops that a claim had messages for.
     pub(crate) claim_served: Count,
 
@@ -145,6 +162,7 @@ pub(crate) struct Meters {
     pub(crate) store_errors: Count,
     /// Changes of the store's timeline.
     pub(crate) timelines: Count,
+    pub(crate) packing: PackingMeter,
     pub(crate) queues: QueueMeters,
     /// Whoever writes the history sleeps until something is counted.
     still: AtomicBool,

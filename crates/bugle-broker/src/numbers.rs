@@ -49,7 +49,8 @@ impl Inner {
     }
 
     fn read_inbox(&self) -> InboxReading {
-        let (meters, (depth, blocked)) = (&self.meters, self.mover.read());
+        let (meters, depth) = (&self.meters, self.mover.depth());
+        let (blocked, blocked_queues) = self.mover.blocked();
         InboxReading {
             stored: meters.inbox_stored.get(),
             duplicates: meters.inbox_duplicates.get(),
@@ -57,6 +58,7 @@ impl Inner {
             waiting: depth.rows,
             oldest: depth.oldest.map_or(Duration::ZERO, |at| self.engine.now().latest.since(at)),
             blocked,
+            blocked_queues,
             delay: meters.inbox_delay.read(),
         }
     }
@@ -89,6 +91,7 @@ impl Inner {
                 lanes: meters.claim_lanes.get(),
                 lost: meters.claims_lost.get(),
                 empty: meters.claims_empty.get(),
+                cached: meters.claims_cached.get(),
             },
             pending: PendingReading {
                 checks: meters.pending_checks.get(),
@@ -109,6 +112,7 @@ impl Inner {
                 idle: connections.idle,
                 max: connections.max,
             },
+            packing: meters.packing.read(),
             hearing: self.bell.hearing(),
             carriers: self.bell.status(),
             queues: Vec::new(),

@@ -7,6 +7,7 @@
 
 mod append;
 mod once;
+mod pack;
 mod screen;
 mod split;
 mod taken;

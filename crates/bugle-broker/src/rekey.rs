@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bugle_store::{LaneId, Message};
+use bugle_store::{LaneId, Message, unpack};
 use bytes::Bytes;
 
 use crate::config::EncryptionKey;
@@ -34,8 +34,9 @@ impl Rekey {
     /// The same messages with all payloads under the first key; `None` if they are already. A payload that no key opens is an
     /// error: whoever throws a key away after that would lose it.
     pub fn messages(&self, lane: LaneId, stored: &Bytes) -> Result<Option<Bytes>, String> {
-        let mut rest = stored.clone();
-        let (mut out, mut changed) = (Vec::with_capacity(stored.len()), false);
+        // What is written anew is not compressed: it holds ciphertext.
+        let mut rest = unpack(stored).map_err(|error| error.to_string())?;
+        let (mut out, mut changed) = (Vec::with_capacity(rest.len()), false);
         while !rest.is_empty() {
             let mut message = Message::decode(&mut rest).map_err(|error| error.to_string())?;
             if message.encrypted {
@@ -54,6 +55,7 @@ impl Rekey {
 
 #[cfg(test)]
 mod tests {
+    use bugle_store::{Codec, pack};
     use uuid::Uuid;
 
     use super::*;
@@ -104,6 +106,26 @@ mod tests {
             assert_eq!(only.decrypt(&message.payload, lane.0.as_bytes()).unwrap(), plain.as_bytes());
         }
         assert!(rest.is_empty());
+    }
+
+    #[test]
+    fn compressed_messages_are_opened_and_stay_compressed_if_nothing_changes() {
+        let lane = LaneId(Uuid::new_v4());
+        let (plain, both) = (stored(lane), [key("new", 2), key("old", 1)]);
+        for codec in [Codec::Lz4, Codec::Zstd] {
+            let packed = pack(codec, &plain).unwrap();
+            let after = Rekey::new(&both).messages(lane, &packed).unwrap().unwrap();
+            assert_eq!(Rekey::new(&[key("new", 2)]).messages(lane, &after).unwrap(), None);
+            let mut rest = after;
+            let ids = std::iter::from_fn(|| Message::decode(&mut rest).ok()).count();
+            assert_eq!(ids, 3);
+            let damaged = packed.slice(..packed.len() - 1);
+            assert!(Rekey::new(&both).messages(lane, &damaged).is_err());
+            let mut clear = Vec::new();
+            message(b"clear".to_vec(), false).encode(&mut clear);
+            let clear = pack(codec, &clear).unwrap();
+            assert_eq!(Rekey::new(&both).messages(lane, &clear).unwrap(), None);
+        }
     }
 
     #[test]

@@ -79,7 +79,9 @@ impl Inner {
         let timeline = self.timeline();
         let (mut works, bundles) = self.transaction_pushes(parts, attempt).await?;
         if let Some(setback) = duplicates(&works) {
-            return Ok(Err(setback));
+            // Who is told that something is there already relies on it.
+            self.watch(self.engine.flush().await)?;
+            return Ok(if self.engine.timeline() == timeline { Err(setback) } else { Err(Setback::Again) });
         }
         let Settlement { settlings, computed, acked } = match self.settlement(parts).await? {
             Ok(settlement) => settlement,

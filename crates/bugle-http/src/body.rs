@@ -12,11 +12,14 @@ use http_body_util::BodyExt;
 use tokio::time::{Instant, timeout};
 
 use crate::app::HttpConfig;
+use crate::aside::aside;
 use crate::edge::{Edge, Limit};
 use crate::error::Failure;
 
 /// Room set aside at once for an announced body; the rest only as it arrives.
 const FIRST_ROOM: usize = 1 << 20;
+/// Reading a body of this size keeps a thread longer than others should wait for it.
+const LONG: usize = 256 << 10;
 /// Suggested pause when there is no room for a body.
 const ROOM_RETRY: Duration = Duration::from_secs(1);
 
@@ -51,6 +54,11 @@ pub(crate) async fn read(mut body: Body, config: &HttpConfig) -> Result<Bytes, F
         next = pace.piece(&mut body).await?;
     }
     Ok(Bytes::from_owner(whole))
+}
+
+/// Do work that takes as long as a body is long.
+pub(crate) fn digest<T>(body: &Bytes, work: impl FnOnce() -> T) -> T {
+    if body.len() >= LONG { aside(work) } else { work() }
 }
 
 /// A body that came in pieces. Counted until the last message of it is stored.

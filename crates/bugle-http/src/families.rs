@@ -45,6 +45,7 @@ fn fill(page: &mut Page, reading: &Reading, edge: &EdgeReading, process: Option<
     claims(page, reading);
     floor(page, reading);
     store(page, reading);
+    packing(page, reading);
     maintenance(page, reading);
     inbox(page, reading.inbox.as_ref());
     carriers(page, reading);
@@ -168,6 +169,8 @@ fn claims(page: &mut Page, reading: &Reading) {
     page.counter("bugle_claim_served", "Of those: waiting pops that got messages.").only(claims.served);
     page.counter("bugle_claim_lanes", "Partitions these calls tried.").only(claims.lanes);
     page.counter("bugle_claim_lost", "Of those: lost to somebody else.").only(claims.lost);
+    page.counter("bugle_claim_cached", "Of the partitions: messages came from memory, not from the store.")
+        .only(claims.cached);
     page.counter("bugle_claim_empty", "Claim calls that brought nobody a message.").only(claims.empty);
     page.gauge("bugle_claim_served_per_call", "Waiting pops served per claim call, on average.")
         .only(ratio(claims.served, claims.calls));
@@ -191,13 +194,28 @@ fn store(page: &mut Page, reading: &Reading) {
     page.gauge("bugle_store_up", "Whether the store answered the last call.").only(u8::from(store.connected));
     page.counter("bugle_store_calls", "Store calls.").only(store.calls);
     page.counter("bugle_store_errors", "Store calls without an answer.").only(store.errors);
-    page.counter("bugle_store_timelines", "Times the store went on on another timeline (failover, restore).")
-        .only(store.timelines);
+    page.counter(
+        "bugle_store_timelines",
+        "Times the store went on on another timeline (failover, restore) or came back from a crash.",
+    )
+    .only(store.timelines);
     let mut family =
         page.gauge("bugle_store_connections", "Connections to the store, and the most there may be.");
     for (state, count) in [("in_use", store.in_use), ("idle", store.idle), ("max", store.max)] {
         family.sample(&[("state", state)], count);
     }
+}
+
+fn packing(page: &mut Page, reading: &Reading) {
+    let packing = reading.packing;
+    let mut family = page.counter(
+        "bugle_compression_bytes",
+        "Bytes of messages that were stored compressed, before and after compression.",
+    );
+    family.sample(&[("stage", "before")], packing.before);
+    family.sample(&[("stage", "after")], packing.after);
+    page.counter("bugle_compression_unpaid", "Tries to compress messages that saved too little to be kept.")
+        .only(packing.unpaid);
 }
 
 fn maintenance(page: &mut Page, reading: &Reading) {

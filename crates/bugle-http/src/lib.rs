@@ -10,6 +10,7 @@ mod hub;
 
 mod app;
 mod archive;
+mod aside;
 mod body;
 mod convert;
 mod edge;
@@ -18,6 +19,7 @@ mod refusals;
 mod error;
 mod exposition;
 mod hearing;
+mod inbox;
 mod listing;
 mod outbound;
 mod pieces;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use bugle_broker::{
-    ClaimReading, FloorReading, HistogramReading, InboxReading, PendingReading, QueueReading, Reading,
-    SpoolReading, StoreReading, VerbReading, WaitingReading, WakeSource,
+    BlockedQueue, ClaimReading, FloorReading, HistogramReading, InboxReading, PackingReading, PendingReading,
+    QueueReading, Reading, SpoolReading, StoreReading, VerbReading, WaitingReading, WakeSource,
 };
 use bugle_store::{SpoolState, Switches};
 use bugle_wake::{CarrierStatus, Dropped, Hearing, HearingState, PeerStatus, Source};
@@ -40,10 +40,15 @@ pub(crate) fn reading() -> Reading {
             waiting: 144,
             oldest: Duration::from_millis(1450),
             blocked: 146,
+            blocked_queues: vec![BlockedQueue {
+                queue: "full".into(),
+                reason: "queue full holds all it may".into(),
+                since: Duration::from_millis(1460),
+            }],
             delay: HistogramReading { buckets: vec![(0.1, 147)], count: 148, sum: 149.5 },
         }),
         waiting: waiting(),
-        claims: ClaimReading { calls: 4, pops: 10, served: 6, lanes: 72, lost: 73, empty: 74 },
+        claims: ClaimReading { calls: 4, pops: 10, served: 6, lanes: 72, lost: 73, empty: 74, cached: 75 },
         pending: PendingReading { checks: 81, hits: 82, misses: 83 },
         floor: FloorReading { interval: Duration::from_millis(100), surveys: 91, errors: 92 },
         store: StoreReading {
@@ -55,6 +60,7 @@ pub(crate) fn reading() -> Reading {
             idle: 104,
             max: 105,
         },
+        packing: PackingReading { before: 900, after: 300, unpaid: 2 },
         hearing: Hearing { state: HearingState::Degraded, covered: true, lapses: 3 },
         carriers: vec![
             carrier(Source::Notify, HearingState::Connected, &["b"]),

@@ -40,6 +40,8 @@ pub enum Begin {
     Snapshot,
     /// Like `Write`, for rare large work: no limit on the time of a statement.
     Unlimited,
+    /// Like `Write`, but its commit waits for no disk and no standby, see [`Conn::transaction_early`].
+    Early,
 }
 
 /// A connection for the caller alone; goes back to the pool when dropped.
@@ -60,6 +62,8 @@ struct Frame {
     end: Option<&'static str>,
     /// Ask for the database's time along, if it was not asked lately.
     clock: bool,
+    /// Afterwards commit something that makes all before it durable.
+    flush: bool,
 }
 
 const COMMIT: Option<&str> = Some("COMMIT");
@@ -110,7 +114,8 @@ impl Conn {
         begin: Begin,
         steps: &[Step<'_>],
     ) -> Result<Vec<Vec<Row>>, PgError> {
-        let rows = self.send(Frame { begin: Some(begin), end: COMMIT, clock: true }, steps).await?;
+        let frame = Frame { begin: Some(begin), end: COMMIT, clock: true, ..Frame::default() };
+        let rows = self.send(frame, steps).await?;
         self.ended();
         Ok(rows)
     }
@@ -121,9 +126,43 @@ impl Conn {
         // Behind a pooler its limits of time must be set inside a transaction.
         let pooled = self.shared.options.pooled;
         let (begin, end) = (pooled.then_some(Begin::Write), COMMIT.filter(|_| pooled));
-        let rows = self.send(Frame { begin, end, clock: true }, &[step]).await?;
+        let rows = self.send(Frame { begin, end, clock: true, ..Frame::default() }, &[step]).await?;
         self.ended();
         Ok(rows.into_iter().next().unwrap_or_default())
+    }
+
+    /// Like [`Conn::transaction`], but locks are let go of, and others see the change, before it is durable. It is durable when this
+    /// returns, by a second commit in the same round trip; an error of that one leaves doubt.
+    pub async fn transaction_early(&mut self, steps: &[Step<'_>]) -> Result<Vec<Vec<Row>>, PgError> {
+        let rows = self
+            .send(Frame { begin: Some(Begin::Early), end: COMMIT, clock: true, flush: true }, steps)
+            .await?;
+        self.ended();
+        Ok(rows)
+    }
+
+    /// The same for a statement that is a transaction by itself, as [`Conn::change`]. The statement itself must switch
+    /// `synchronous_commit` off for its transaction, or it is durable before its locks go.
+    pub async fn change_early(&mut self, step: Step<'_>) -> Result<Vec<Row>, PgError> {
+        let rows = self.send(Frame { clock: true, flush: true, ..Frame::default() }, &[step]).await?;
+        self.ended();
+        Ok(rows.into_iter().next().unwrap_or_default())
+    }
+
+    /// Commit something that makes everything durable that was committed before, whoever did.
+    pub async fn flush(&mut self) -> Result<(), PgError> {
+        let shared = Arc::clone(&self.shared);
+        self.change(Step::new(&shared.flush_statement, &[])).await.map(drop)
+    }
+
+    /// Whether the database can do [`Conn::flush`], and this user may. Nothing is committed.
+    pub async fn can_flush(&mut self) -> Result<bool, PgError> {
+        let shared = Arc::clone(&self.shared);
+        match self.begin(Begin::Write, &[Step::new(&shared.flush_statement, &[])]).await {
+            Ok(_) => self.rollback().await.map(|()| true),
+            Err(error) if error.kind() == PgErrorKind::Refused => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Begin a transaction and run its first statements in one round trip. End it with [`Conn::commit`] or
@@ -179,7 +218,7 @@ impl Conn {
 
     /// Send everything, then collect the answers. On success `busy` is left set; the callers know what was ended.
     async fn send(&mut self, frame: Frame, steps: &[Step<'_>]) -> Result<Vec<Vec<Row>>, PgError> {
-        let Frame { begin, end, clock } = frame;
+        let Frame { begin, end, clock, flush } = frame;
         let shared = Arc::clone(&self.shared);
         let in_transaction = self.busy;
         self.busy = true;
@@ -189,6 +228,10 @@ impl Conn {
             all.push(Step::new(shared.clock_statement(), &[]));
         }
         all.extend_from_slice(steps);
+        let own = all.len();
+        if flush {
+            all.push(Step::new(&shared.flush_statement, &[]));
+        }
         if !shared.options.pooled
             && let Err(error) = self.prepare(&all).await
         {
@@ -202,12 +245,20 @@ impl Conn {
         let (before, sent) = (shared.timelines.known(), Instant::now());
         let opening = begin.map(|b| begin_sql(b, &shared));
         let timeline = self.timeline();
-        let running = in_order(pending(self.link(), shared.options.pooled, opening.as_deref(), &all, end));
-        let answers = match limit {
+        let (steps, after) = all.split_at(own);
+        let running =
+            in_order(pending(self.link(), shared.options.pooled, opening.as_deref(), steps, end, after));
+        let mut answers = match limit {
             None => running.await,
             Some(limit) => answered(running, &shared, timeline, limit).await?,
         };
+        let flushed = if flush { answers.pop() } else { None };
         let rows = self.judge(answers, begin.is_some(), end, in_transaction)?;
+        if let Some((Err(error), _)) = flushed {
+            // The change is made, and will be durable soon unless the database fails: `busy` stays set.
+            shared.troubled();
+            return Err(PgError::from(error).in_doubt());
+        }
         let mut rows = rows.into_iter();
         if wants_clock && let Some((first, received)) = rows.next() {
             self.learn(before, sent, &first, received)?;
@@ -317,6 +368,7 @@ fn begin_sql(begin: Begin, shared: &Shared) -> String {
     let mut sql = match begin {
         Begin::Snapshot => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
         Begin::Write | Begin::Unlimited => "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",
+        Begin::Early => "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL synchronous_commit = off",
     }
     .to_owned();
     if begin == Begin::Unlimited {
@@ -367,24 +419,27 @@ fn pending<'a>(
     opening: Option<&'a str>,
     steps: &'a [Step<'a>],
     end: Option<&'a str>,
+    after: &'a [Step<'a>],
 ) -> Vec<Pending<'a>> {
     let client = &link.client;
     let plain = |sql: &'a str| -> Pending<'a> {
         Box::pin(async move { (client.batch_execute(sql).await.map(|()| Vec::new()), Instant::now()) })
     };
-    let mut all: Vec<Pending<'a>> = Vec::with_capacity(steps.len() + 2);
-    all.extend(opening.map(plain));
-    for step in steps {
-        all.push(if pooled {
+    let run = |step: &'a Step<'a>| -> Pending<'a> {
+        if pooled {
             let typed: Vec<(&(dyn ToSql + Sync), Type)> =
                 step.params.iter().copied().zip(step.statement.types.iter().cloned()).collect();
             Box::pin(async move { (client.query_typed(&step.statement.sql, &typed).await, Instant::now()) })
         } else {
             let prepared = &link.prepared[&step.statement.id];
             Box::pin(async move { (client.query(prepared, &step.params).await, Instant::now()) })
-        });
-    }
+        }
+    };
+    let mut all: Vec<Pending<'a>> = Vec::with_capacity(steps.len() + after.len() + 2);
+    all.extend(opening.map(plain));
+    all.extend(steps.iter().map(run));
     all.extend(end.map(plain));
+    all.extend(after.iter().map(run));
     all
 }
 

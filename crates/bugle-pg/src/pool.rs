@@ -21,6 +21,10 @@ use crate::hosts::{Driving, Opened, open, open_best};
 use crate::statement::{Schema, Statement};
 use crate::timeline::{IDENTITY, Identity, Noted, Place, TIME, Timelines};
 
+/// A transaction that has something to make durable, and nothing else. Its commit waits, as those of the session do, for the disk and the
+/// standby to have the log up to here. A transaction that wrote nothing into the log would not, nor one without a number of its own.
+const FLUSH: &str = "SELECT pg_logical_emit_message(true, 'bugle', '')";
+
 /// How a pool behaves.
 #[derive(Clone, Debug)]
 pub struct PoolOptions {
@@ -77,6 +81,7 @@ pub(crate) struct Shared {
     /// Asks for the time and who answers, and for the time alone where that is all that can be told.
     identity_statement: Statement,
     time_statement: Statement,
+    pub(crate) flush_statement: Statement,
     mute: AtomicBool,
     idle: Mutex<Vec<Idle>>,
     slots: Arc<Semaphore>,
@@ -127,6 +132,7 @@ impl Pool {
             timelines: Timelines::default(),
             identity_statement: statement(IDENTITY),
             time_statement: statement(TIME),
+            flush_statement: statement(FLUSH),
             mute: AtomicBool::new(false),
             idle: Mutex::default(),
             closed: AtomicBool::new(false),
@@ -157,6 +163,11 @@ impl Pool {
     /// Tells when [`Pool::timeline`] changes.
     pub fn timelines(&self) -> watch::Receiver<u64> {
         self.shared.timelines.watch()
+    }
+
+    /// Whether the server has told its timeline whenever it was asked, and so would tell that it has lost something.
+    pub fn tells_timeline(&self) -> bool {
+        !self.shared.mute.load(Ordering::Relaxed)
     }
 
     /// Whether named statements must not be used.

@@ -4,6 +4,7 @@
 //! run. A small shell script beside it waits for the owner to end, stops the server and removes its directory, so
 //! nothing stays behind however the tests end. Set `BUGLE_TEST_PG` to an address to use a server of your own.
 
+mod held;
 mod standby;
 
 use std::ffi::OsStr;
@@ -52,16 +53,30 @@ pub async fn tls_server(cert: &Path, key: &Path) -> String {
     for (from, to) in [(cert, "server.crt"), (key, "server.key")] {
         std::fs::copy(from, dir.join(to)).expect("copy the certificate");
     }
-    start(&dir, owner, true);
+    start(&dir, owner, true, &fsync());
     ready(&dir).await
 }
 
 /// A server of the caller's own, which may be restarted. It ends with the process.
 pub async fn private_server() -> PrivateServer {
+    private(&fsync()).await
+}
+
+/// The same with fsync on.
+pub async fn durable_server() -> PrivateServer {
+    private("on").await
+}
+
+async fn private(fsync: &str) -> PrivateServer {
     let (owner, dir) = (std::process::id(), std::env::temp_dir().join(fresh_schema()));
     std::fs::create_dir_all(&dir).expect("create a temporary directory");
-    start(&dir, owner, false);
+    start(&dir, owner, false, fsync);
     PrivateServer { address: ready(&dir).await, dir }
+}
+
+/// Tests are quicker without.
+fn fsync() -> String {
+    std::env::var("BUGLE_TEST_PG_FSYNC").unwrap_or_else(|_| "off".to_owned())
 }
 
 /// What [`private_server`] started.
@@ -135,10 +150,10 @@ async fn ready(dir: &Path) -> String {
 }
 
 fn start_server(dir: &Path, owner: u32) {
-    start(dir, owner, false);
+    start(dir, owner, false, &fsync());
 }
 
-fn start(dir: &Path, owner: u32, tls: bool) {
+fn start(dir: &Path, owner: u32, tls: bool, fsync: &str) {
     let port = free_port();
     let bin = binaries();
     let data = dir.join("data");
@@ -159,7 +174,6 @@ tail --pid={owner} -s 0.2 -f /dev/null
         bin = bin.display(),
         data = data.display(),
         dir = dir.display(),
-        fsync = std::env::var("BUGLE_TEST_PG_FSYNC").unwrap_or_else(|_| "off".to_owned()),
     );
     launch(dir, &script);
 }

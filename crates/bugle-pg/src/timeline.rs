@@ -5,6 +5,10 @@
 //! when it connects and now and then along with a transaction, and counts the changes. Whoever keeps anything in memory
 //! compares the count, see [`crate::Pool::timeline`].
 //!
+//! A crash loses what was committed without waiting for the disk and may have been seen ([`crate::Conn::transaction_early`]), and
+//! goes on on the same timeline. The server throws its statistics away then, and only then, and tells when that was. A crash
+//! ends all connections, so it is known before anything is sent to the server that came back.
+//!
 //! A server that was replaced may still run and answer, cut off from the others. So a timeline below one that was seen is
 //! refused, for as long as this process lives.
 
@@ -19,7 +23,8 @@ pub(crate) const IDENTITY: &str = "SELECT (extract(epoch FROM clock_timestamp())
      pg_is_in_recovery(), \
      (SELECT system_identifier FROM pg_control_system()), \
      CASE WHEN pg_is_in_recovery() THEN NULL ELSE pg_walfile_name(pg_current_wal_flush_lsn()) END, \
-     CASE WHEN pg_is_in_recovery() THEN NULL ELSE (pg_current_wal_flush_lsn() - '0/0'::pg_lsn)::bigint END";
+     CASE WHEN pg_is_in_recovery() THEN NULL ELSE (pg_current_wal_flush_lsn() - '0/0'::pg_lsn)::bigint END, \
+     (SELECT (extract(epoch FROM stats_reset) * 1000000)::bigint FROM pg_stat_get_archiver())";
 
 /// Asks for the time alone.
 pub(crate) const TIME: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
@@ -32,6 +37,8 @@ pub(crate) struct Place {
     pub(crate) timeline: u32,
     /// How far its log is safe on disk.
     pub(crate) flushed: i64,
+    /// When it last came back from a crash, in its own time.
+    pub(crate) crashed: Option<i64>,
 }
 
 /// What a server told of itself.
@@ -55,7 +62,9 @@ impl Identity {
         let file: Option<String> = row.try_get(3)?;
         let timeline = file.as_deref().and_then(|f| f.get(..8)).and_then(|t| u32::from_str_radix(t, 16).ok());
         let place = match (timeline, row.try_get(4)?) {
-            (Some(timeline), Some(flushed)) => Some(Place { system: row.try_get(2)?, timeline, flushed }),
+            (Some(timeline), Some(flushed)) => {
+                Some(Place { system: row.try_get(2)?, timeline, flushed, crashed: row.try_get(5)? })
+            }
             _ => None,
         };
         Ok(Self { micros, place, standby: row.try_get(1)? })
@@ -83,6 +92,11 @@ fn relation(known: Option<Place>, before: Option<Place>, told: Place) -> Relatio
         return Relation::Gone;
     }
     let same = before.filter(|b| b.system == told.system && b.timeline == told.timeline);
+    if told.crashed != known.crashed {
+        // Unless the answer was on its way when the crash became known.
+        let overtaken = same.is_some_and(|before| before.crashed == told.crashed);
+        return if overtaken { Relation::Same } else { Relation::Another };
+    }
     // The number is the same, but the log ends before what was already safe: a copy of earlier days was put in its place.
     if same.is_some_and(|before| told.flushed < before.flushed) { Relation::Another } else { Relation::Same }
 }
@@ -138,11 +152,16 @@ impl Timelines {
         }
         if relation == Relation::Another {
             let count = self.count.fetch_add(1, Ordering::AcqRel) + 1;
-            tracing::warn!(
-                timeline = told.timeline,
-                before = known.map(|k| k.timeline),
-                "the database goes on on another timeline: what was remembered of it is forgotten"
-            );
+            let before = known.filter(|k| k.system == told.system).map(|k| k.timeline);
+            if before == Some(told.timeline) && known.is_some_and(|k| k.crashed != told.crashed) {
+                tracing::warn!("the database came back from a crash: what was remembered of it is forgotten");
+            } else {
+                tracing::warn!(
+                    timeline = told.timeline,
+                    before = known.map(|k| k.timeline),
+                    "the database goes on on another timeline: what was remembered of it is forgotten"
+                );
+            }
             *known = Some(told);
             drop(known);
             self.changes.send_replace(count);
@@ -150,7 +169,8 @@ impl Timelines {
         }
         let flushed =
             known.filter(|k| k.timeline == told.timeline).map_or(0, |k| k.flushed).max(told.flushed);
-        *known = Some(Place { flushed, ..told });
+        let crashed = known.map_or(told.crashed, |k| k.crashed);
+        *known = Some(Place { flushed, crashed, ..told });
         Noted::Same(self.count())
     }
 }
@@ -160,7 +180,13 @@ mod tests {
     use super::*;
 
     fn told(system: i64, timeline: u32, flushed: i64) -> Identity {
-        let place = Some(Place { system, timeline, flushed });
+        let place = Some(Place { system, timeline, flushed, crashed: None });
+        Identity { micros: 0, place, standby: false }
+    }
+
+    /// A server on timeline 1 that came back from a crash.
+    fn crashed(flushed: i64, at: i64) -> Identity {
+        let place = Some(Place { system: 7, timeline: 1, flushed, crashed: Some(at) });
         Identity { micros: 0, place, standby: false }
     }
 
@@ -203,6 +229,17 @@ mod tests {
         note(&timelines, &told(7, 1, 500));
         assert_eq!(timelines.note(before, &told(7, 1, 400)), Noted::Same(0), "it was asked for before");
         assert_eq!(timelines.known().map(|k| k.flushed), Some(500));
+    }
+
+    #[test]
+    fn a_crash_is_another_history() {
+        let timelines = Timelines::default();
+        assert_eq!(note(&timelines, &crashed(100, 1)), Noted::Same(0));
+        assert_eq!(note(&timelines, &crashed(200, 1)), Noted::Same(0));
+        let before = timelines.known();
+        assert_eq!(note(&timelines, &crashed(300, 2)), Noted::Another(1));
+        assert_eq!(timelines.note(before, &crashed(250, 1)), Noted::Same(1), "told before the crash");
+        assert_eq!(note(&timelines, &crashed(310, 2)), Noted::Same(1), "and not believed");
     }
 
     #[test]

@@ -58,8 +58,9 @@ impl Header {
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         let mut fields = unsealed(bytes, HEADER as usize)?;
         let known = fields.copy_to_bytes(8)[..] == FILE_MAGIC && fields.get_u32_le() == VERSION;
-        fields.get_u32_le();
-        known.then(|| Self { id: fields.get_u64_le(), salt: fields.get_u64_le(), first: fields.get_u64_le() })
+        let unused = fields.get_u32_le();
+        let header = Self { id: fields.get_u64_le(), salt: fields.get_u64_le(), first: fields.get_u64_le() };
+        (known && unused == 0 && is_unused(fields)).then_some(header)
     }
 }
 
@@ -88,7 +89,7 @@ pub(crate) fn read_slot(bytes: &[u8]) -> Option<(u64, Place)> {
     let known = fields.copy_to_bytes(8)[..] == POSITION_MAGIC;
     let generation = fields.get_u64_le();
     let place = Place { seq: fields.get_u64_le(), file: fields.get_u64_le(), offset: fields.get_u64_le() };
-    known.then_some((generation, place))
+    (known && is_unused(fields)).then_some((generation, place))
 }
 
 /// Fill with zeroes to the length and put the checksum at the end.
@@ -97,6 +98,11 @@ fn sealed(mut out: Vec<u8>, length: usize) -> Vec<u8> {
     let sum = xxh3_64(&out);
     out.put_u64_le(sum);
     out
+}
+
+/// What a version that gives these bytes a meaning writes there must not be passed over.
+fn is_unused(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| *byte == 0)
 }
 
 fn unsealed(bytes: &[u8], length: usize) -> Option<&[u8]> {
@@ -222,5 +228,24 @@ mod tests {
                 assert!(GroupHead::read(&bytes).is_none_or(|head| !head.fits(&bytes, 99, 64)), "{bit}");
             }
         }
+    }
+    /// Found by fuzzing: with a checksum that fits, anything was accepted where zeroes belong.
+    #[test]
+    fn bytes_without_a_meaning_are_zero() {
+        let place = Place { seq: 5, file: 7, offset: 64 };
+        let (header, slot) = (Header { id: 7, salt: 99, first: 3 }.to_bytes(), slot(8, place));
+        let changed = |bytes: &[u8], at: usize| {
+            let mut content = bytes[..bytes.len() - 8].to_vec();
+            content[at] ^= 1;
+            sealed(content, bytes.len())
+        };
+        for at in (12..16).chain(40..56) {
+            assert_eq!(Header::read(&changed(&header, at)), None, "{at}");
+        }
+        for at in 40..56 {
+            assert_eq!(read_slot(&changed(&slot, at)), None, "{at}");
+        }
+        // So far as they have one they may be anything.
+        assert!(Header::read(&changed(&header, 39)).is_some() && read_slot(&changed(&slot, 39)).is_some());
     }
 }

@@ -84,7 +84,7 @@ impl Catalog for EmbeddedStore {
             let Some(queue) = state.queues.get(&queue) else { return Ok(Vec::new()) };
             let from = after.map_or(Bound::Unbounded, Bound::Excluded);
             let uids = queue.by_name.range((from, Bound::Unbounded)).map(|(_, uid)| uid);
-            Ok(uids.take(limit).map(|uid| state.lanes[uid].lane.clone()).collect())
+            Ok(uids.take(limit).map(|uid| state.lanes[*uid].lane.clone()).collect())
         })
     }
 
@@ -125,7 +125,7 @@ impl Catalog for EmbeddedStore {
             let (cursors, known) = {
                 let state = &evaluation.shared.core.read().state;
                 let uids = state.queues.get(&queue).into_iter().flat_map(|q| q.by_id.values());
-                let cursors = uids.filter(|uid| state.lanes[uid].cursor(&group).is_some()).count();
+                let cursors = uids.filter(|uid| state.lanes[**uid].cursor(&group).is_some()).count();
                 (cursors as u64, record && state.groups.contains_key(&(queue, group.clone())))
             };
             if cursors > 0 || known {
@@ -230,7 +230,7 @@ fn known_lanes(shared: &Shared, batch: &[NewLane]) -> Option<Vec<Result<Lane, La
     let state = &shared.core.read().state;
     let known = |new: &NewLane| {
         let queue = state.queues.get(&new.queue)?;
-        Some(Ok(state.lanes[queue.by_name.get(&new.name)?].lane.clone()))
+        Some(Ok(state.lanes[*queue.by_name.get(&new.name)?].lane.clone()))
     };
     batch.iter().map(known).collect()
 }
@@ -288,7 +288,7 @@ fn expire(evaluation: &mut Evaluation<'_>, what: Expire, limit: usize) -> u64 {
                 let old = state.queues.values().flat_map(|q| {
                     q.by_written.iter().take_while(|(at, _)| *at < before).map(|(_, id)| q.by_id[id])
                 });
-                let empty = old.filter(|uid| state.lanes[uid].lane.head == state.lanes[uid].lane.tail);
+                let empty = old.filter(|uid| state.lanes[*uid].lane.head == state.lanes[*uid].lane.tail);
                 empty.take(limit).collect()
             };
             drop_rows(evaluation, uids, |uid| Op::DropLane { uid })

@@ -4,7 +4,6 @@
 //! the checkpoint's beginning is replayed over it; what the pieces already contain is then written again, not twice.
 
 use std::io;
-use std::ops::Bound;
 use std::sync::Arc;
 
 use bugle_disk::{Disk, DiskFile, read_exact};
@@ -132,9 +131,8 @@ fn write_lanes(shared: &Shared, sheet: &mut Sheet) -> io::Result<()> {
         let mut ops = Vec::new();
         {
             let core = shared.core.read();
-            for (uid, state) in core.state.lanes.range((Bound::Excluded(after), Bound::Unbounded)).take(PIECE)
-            {
-                let (uid, lane) = (*uid, &state.lane);
+            for (uid, state) in core.state.lanes.after(after).take(PIECE) {
+                let lane = &state.lane;
                 after = uid;
                 let (id, queue, name, created_at) = (lane.id, lane.queue, lane.name.clone(), lane.created_at);
                 ops.push(Op::Lane { uid, id, queue, name, created_at });

@@ -102,7 +102,7 @@ fn agree(walk: &mut Walk<'_>, found: &mut Examination) {
         return;
     }
     let (mut messages, mut cursors) = (0, 0);
-    for (uid, lane) in &state.lanes {
+    for (uid, lane) in state.lanes.iter() {
         let (head, tail) = (lane.lane.head, lane.lane.tail);
         let queue = state.queues.get(&lane.lane.queue).map_or("?", |queue| &*queue.queue.name);
         let place = || format!("lane {} (queue {queue}, partition {})", lane.lane.id, lane.lane.name);
@@ -111,7 +111,7 @@ fn agree(walk: &mut Walk<'_>, found: &mut Examination) {
             continue;
         }
         messages += head - tail;
-        let held = segments.get_mut(uid).map_or(&mut [][..], Vec::as_mut_slice);
+        let held = segments.get_mut(&uid).map_or(&mut [][..], Vec::as_mut_slice);
         if let Some(gap) = first_gap(tail, head, held) {
             found.damage(
                 place(),

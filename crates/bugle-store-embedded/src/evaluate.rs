@@ -105,7 +105,7 @@ impl<'a> Evaluation<'a> {
             Some(cursor) => Some(cursor.clone()),
             None => {
                 let core = self.shared.core.read();
-                core.state.lanes.get(&uid).and_then(|lane| lane.cursor(&item.group)).cloned()
+                core.state.lanes.get(uid).and_then(|lane| lane.cursor(&item.group)).cloned()
             }
         };
         if stored.as_ref().map_or(0, |c| c.epoch) == item.expect {

@@ -28,6 +28,7 @@ mod recovery;
 mod rows;
 mod scan;
 mod shared;
+mod slots;
 mod state;
 mod store;
 mod table;

@@ -247,7 +247,7 @@ fn candidates(shared: &Shared, query: &Aged, after: Option<LaneId>, most: usize)
     let core = shared.core.read();
     let Some(queue) = core.state.queues.get(&query.queue) else { return Vec::new() };
     let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-    let lanes = queue.by_id.range((from, Bound::Unbounded)).map(|(_, uid)| &core.state.lanes[uid]);
+    let lanes = queue.by_id.range((from, Bound::Unbounded)).map(|(_, uid)| &core.state.lanes[*uid]);
     let maybe = lanes.filter(|s| s.lane.tail < s.lane.head && s.oldest_at < query.before);
     let candidate = maybe.map(|s| Candidate {
         uid: s.uid,
@@ -264,7 +264,7 @@ fn remember_oldest(shared: &Shared, young: &[(u64, Timestamp)]) {
     }
     let mut core = shared.core.write();
     for (uid, oldest) in young {
-        if let Some(state) = core.state.lanes.get_mut(uid) {
+        if let Some(state) = core.state.lanes.get_mut(*uid) {
             state.oldest_at = state.oldest_at.max(*oldest);
         }
     }

@@ -155,7 +155,7 @@ impl Work<'_> {
                 encode_dead(&letter)
             }));
         }
-        let Some(lane) = self.state.lanes.get(&frame.uid) else { return Ok(None) };
+        let Some(lane) = self.state.lanes.get(frame.uid) else { return Ok(None) };
         (self.recode)(lane.lane.id, &frame.body).map_err(refused)
     }
 

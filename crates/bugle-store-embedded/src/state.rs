@@ -13,6 +13,7 @@ use bugle_store::{
 use crate::op::Op;
 use crate::record::{DEAD_UID, FIRST_UID, Frame, TRACE_UID};
 use crate::rows::{DeadRows, TraceRows};
+use crate::slots::Slots;
 use crate::tally::QueueCount;
 
 /// A lane and the cursors on it.
@@ -45,7 +46,7 @@ pub(crate) struct State {
     pub(crate) names: HashMap<Arc<str>, QueueId>,
     pub(crate) groups: BTreeMap<(QueueId, Group), GroupRecord>,
     /// By uid, so that a checkpoint can walk them in pieces.
-    pub(crate) lanes: BTreeMap<u64, LaneState>,
+    pub(crate) lanes: Slots<LaneState>,
     pub(crate) ids: HashMap<LaneId, u64, foldhash::fast::RandomState>,
     pub(crate) leases: HashMap<LeaseId, Vec<(u64, Group)>, foldhash::fast::RandomState>,
     pub(crate) dead: DeadRows,
@@ -67,7 +68,7 @@ impl Default for State {
             queues: BTreeMap::new(),
             names: HashMap::new(),
             groups: BTreeMap::new(),
-            lanes: BTreeMap::new(),
+            lanes: Slots::default(),
             ids: HashMap::default(),
             leases: HashMap::default(),
             dead: DeadRows::default(),
@@ -88,7 +89,7 @@ pub(crate) struct Gap;
 
 impl State {
     pub(crate) fn lane(&self, id: LaneId) -> Option<&LaneState> {
-        self.lanes.get(self.ids.get(&id)?)
+        self.lanes.get(*self.ids.get(&id)?)
     }
 
     /// Whether a frame is still needed.
@@ -96,7 +97,7 @@ impl State {
         match uid {
             DEAD_UID => self.dead.rows.contains_key(&base),
             TRACE_UID => self.traces.rows.contains_key(&base),
-            _ => self.lanes.get(&uid).is_some_and(|l| base.saturating_add(Offset::from(count)) > l.lane.tail),
+            _ => self.lanes.get(uid).is_some_and(|l| base.saturating_add(Offset::from(count)) > l.lane.tail),
         }
     }
 
@@ -106,7 +107,7 @@ impl State {
         match op {
             Op::Lane { uid, id, queue, name, created_at } => self.add_lane(uid, id, queue, name, created_at),
             Op::LaneState { uid, head, written_at, oldest_at, greatest } => {
-                if let Some(state) = self.lanes.get_mut(&uid) {
+                if let Some(state) = self.lanes.get_mut(uid) {
                     state.lane.greatest = greatest;
                     state.oldest_at = oldest_at;
                     let ends = Ends { head, ..Ends::of(&state.lane) };
@@ -116,7 +117,7 @@ impl State {
             Op::DropLane { uid } => self.drop_lane(uid),
             Op::Cursor { uid, group, cursor } => self.set_cursor(uid, &group, Some(cursor)),
             Op::Trim { uid, tail } => {
-                if let Some(LaneState { lane, .. }) = self.lanes.get(&uid) {
+                if let Some(LaneState { lane, .. }) = self.lanes.get(uid) {
                     let (ends, written_at) = (Ends::of(lane), lane.written_at);
                     self.move_lane(uid, Ends { tail: ends.tail.max(tail), ..ends }, written_at);
                 }
@@ -166,7 +167,7 @@ impl State {
 
     /// Count a frame's segment into its lane. Copies of what is known already change nothing.
     pub(crate) fn apply_segment(&mut self, frame: &Frame) -> Result<(), Gap> {
-        let Some(state) = self.lanes.get_mut(&frame.uid) else { return Ok(()) };
+        let Some(state) = self.lanes.get_mut(frame.uid) else { return Ok(()) };
         let lane = &mut state.lane;
         if frame.base < lane.head {
             return Ok(());
@@ -186,7 +187,7 @@ impl State {
 
     /// Move a lane's ends and stamp: the one place where they change, so that what is ordered and counted by them follows.
     fn move_lane(&mut self, uid: u64, ends: Ends, written_at: Timestamp) {
-        let Some(LaneState { lane, cursors, .. }) = self.lanes.get_mut(&uid) else { return };
+        let Some(LaneState { lane, cursors, .. }) = self.lanes.get_mut(uid) else { return };
         let old_ends = Ends::of(lane);
         (lane.head, lane.tail) = (ends.head, ends.tail);
         let old = std::mem::replace(&mut lane.written_at, written_at);
@@ -200,7 +201,7 @@ impl State {
 
     fn add_lane(&mut self, uid: u64, id: LaneId, queue: QueueId, name: Arc<str>, created_at: Timestamp) {
         self.next_uid = self.next_uid.max(uid.saturating_add(1));
-        if self.lanes.contains_key(&uid) {
+        if self.lanes.contains(uid) {
             return;
         }
         // An earlier life of the lane may be in a fuzzy checkpoint; its end is about to be replayed.
@@ -219,9 +220,9 @@ impl State {
 
     fn drop_lane(&mut self, uid: u64) {
         let groups: Vec<Group> =
-            self.lanes.get(&uid).into_iter().flat_map(|l| l.cursors.iter().map(|(g, _)| g.clone())).collect();
+            self.lanes.get(uid).into_iter().flat_map(|l| l.cursors.iter().map(|(g, _)| g.clone())).collect();
         groups.iter().for_each(|group| self.set_cursor(uid, group, None));
-        let Some(LaneState { lane, .. }) = self.lanes.remove(&uid) else { return };
+        let Some(LaneState { lane, .. }) = self.lanes.remove(uid) else { return };
         self.ids.remove(&lane.id);
         if let Some(queue) = self.queues.get_mut(&lane.queue) {
             queue.count.moved(Ends::of(&lane), Ends::default(), &[]);
@@ -232,7 +233,7 @@ impl State {
     }
 
     fn set_cursor(&mut self, uid: u64, group: &Group, cursor: Option<Cursor>) {
-        let Some(state) = self.lanes.get_mut(&uid) else { return };
+        let Some(state) = self.lanes.get_mut(uid) else { return };
         let at = state.cursors.iter().position(|(g, _)| g == group);
         let new_lease = cursor.as_ref().and_then(|c| c.lease).map(|lease| lease.id);
         if at.is_none() && cursor.is_none() {
@@ -246,6 +247,8 @@ impl State {
             (Some(at), Some(cursor)) => Some(std::mem::replace(&mut state.cursors[at].1, cursor)),
             (Some(at), None) => Some(state.cursors.swap_remove(at).1),
             (None, Some(cursor)) => {
+                // Most lanes are read by one group, and there may be a million of them.
+                state.cursors.reserve_exact(1);
                 state.cursors.push((group.clone(), cursor));
                 None
             }
@@ -258,7 +261,9 @@ impl State {
         if let Some(id) = old_lease
             && let Some(held) = self.leases.get_mut(&id)
         {
-            held.retain(|(u, g)| (*u, g) != (uid, group));
+            if let Some(at) = held.iter().position(|(u, g)| (*u, g) == (uid, group)) {
+                held.remove(at);
+            }
             if held.is_empty() {
                 self.leases.remove(&id);
             }

@@ -218,7 +218,7 @@ fn probe(state: &State, query: &Probe) -> Probed {
             Box::new(ids.into_iter().filter_map(|id| queue.by_id.get(&id)))
         }
     };
-    let mut due = lanes.map(|uid| &state.lanes[uid]).filter(|lane| has_messages(lane, query));
+    let mut due = lanes.map(|uid| &state.lanes[*uid]).filter(|lane| has_messages(lane, query));
     let lanes = due.by_ref().take(query.limit).map(|lane| lane_cursor(lane, &query.group)).collect();
     Probed { lanes, more: due.next().is_some() }
 }
@@ -245,7 +245,7 @@ fn load(state: &State, what: &Load) -> Vec<LaneCursor> {
         Load::Lane(id, group) => state.lane(*id).into_iter().map(|lane| lane_cursor(lane, group)).collect(),
         Load::Lease(id) => {
             let held = state.leases.get(id).into_iter().flatten();
-            held.map(|(uid, group)| lane_cursor(&state.lanes[uid], group)).collect()
+            held.map(|(uid, group)| lane_cursor(&state.lanes[*uid], group)).collect()
         }
         Load::Cursors(id) => state
             .lane(*id)

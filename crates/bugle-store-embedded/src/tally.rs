@@ -104,7 +104,7 @@ pub(crate) fn tallies(state: &State, queues: Option<Vec<QueueId>>, now: Timestam
 fn held(state: &State, now: Timestamp) -> Held<'_> {
     let mut held = Held::new();
     for (uid, group) in state.leases.values().flatten() {
-        let Some(lane) = state.lanes.get(uid) else { continue };
+        let Some(lane) = state.lanes.get(*uid) else { continue };
         let Some(cursor) = lane.cursor(group) else { continue };
         if let Some(lease) = cursor.lease.filter(|lease| now < lease.until) {
             let (leases, leased) = held.entry((lane.lane.queue, group)).or_default();

@@ -188,10 +188,12 @@ impl Writer {
     }
 
     fn wait_for_sealing(&self) {
-        let Some(background) = &self.background else { return };
+        if self.background.is_none() {
+            return;
+        }
         let mut wanted = self.shared.wanted.lock();
         while self.shared.check().is_ok() {
-            let _ = background.poke.try_send(());
+            self.poke();
             if self.shared.core.read().index.older.frozen.len() <= MOST_FROZEN {
                 return;
             }
@@ -207,13 +209,18 @@ impl Writer {
             let seq = self.shared.core.read().state.seq + 1;
             *self.shared.wanted.lock() = Some(ReplayStart { file: self.file.id, seq });
             self.since_checkpoint = 0;
+            self.poke();
         }
         match &self.background {
-            Some(background) => {
-                let _ = background.poke.try_send(());
-                Ok(())
-            }
+            Some(_) => Ok(()),
             None => maintenance::run(&self.shared).map_err(|e| self.shared.poison("maintenance", &e)),
+        }
+    }
+
+    /// There is something to do for the thread beside the writer. Nobody else wakes it: after most commits there is nothing.
+    fn poke(&self) {
+        if let Some(background) = &self.background {
+            let _ = background.poke.try_send(());
         }
     }
 

@@ -21,6 +21,10 @@ use support::regions::regions;
 /// Bytes that are flipped in one region, at most.
 const EACH: usize = 6;
 
+/// Changes between two looks at the files, and how often they are looked at.
+const CHANGES: usize = 40;
+const ROUNDS: usize = 50;
+
 /// Regions that must be there, so that the image cannot become thinner unnoticed.
 const EVERYTHING: [&str; 12] = [
     "format",
@@ -97,13 +101,20 @@ impl Image {
     /// After a crash: changes until every region is there, and one record is the last.
     async fn crashed() -> Self {
         let (disk, mut pair, mut rng) = (SimDisk::default(), Pair::new(), Rng::with_seed(4));
-        let store = open(&disk).unwrap();
-        for _ in 0..2000 {
-            let before = pair.picture.clone();
-            pair.change(&*store, &mut rng).await.unwrap();
-            // A change that finds nothing to do writes no record.
-            if names(&disk).len() > 50 && missing(&disk).is_empty() && before != pair.picture {
-                drop(store);
+        for _ in 0..ROUNDS {
+            let store = open(&disk).unwrap();
+            let mut before = pair.picture.clone();
+            // A change that finds nothing to do writes no record, and there is to be one.
+            for done in 0.. {
+                if done >= CHANGES && before != pair.picture {
+                    break;
+                }
+                before = pair.picture.clone();
+                pair.change(&*store, &mut rng).await.unwrap();
+            }
+            // The upkeep of a change goes on after its answer; files are looked at when nobody touches them.
+            drop(store);
+            if names(&disk).len() > 50 && missing(&disk).is_empty() {
                 return Self { disk: disk.copy(), pair, before };
             }
         }

@@ -2,6 +2,8 @@
 //!
 //! The heads are moved under the lanes' row locks, which are held until the commit: so offsets are gapless and in
 //! commit order, and whoever sees a head sees all segments below it.
+//!
+//! With `early_release` that commit waits for no disk, and a second one in the same round trip does (docs/decisions/0019).
 
 use std::collections::HashMap;
 
@@ -94,12 +96,12 @@ impl<'a> Appends<'a> {
     }
 
     /// Everything in one statement; its rows tell what was stored. None where it takes several.
-    fn whole<'s>(&'s self, sql: &'s Sql) -> Option<Step<'s>> {
+    fn whole<'s>(&'s self, sql: &'s Sql, early: bool) -> Option<Step<'s>> {
         if self.checked || self.free {
             return None;
         }
         Some(Step::new(
-            &sql.append_whole,
+            if early { &sql.append_early } else { &sql.append_whole },
             &[
                 &self.bucket,
                 &self.writer,
@@ -250,9 +252,14 @@ impl PostgresStore {
         let columns = Appends::new(bucket, self.second(), items.iter().map(|(_, item)| *item));
         if self.chains
             && !locked
-            && let Some(whole) = columns.whole(&self.sql)
+            && let Some(whole) = columns.whole(&self.sql, self.early_release)
         {
-            return appended(&self.pool.get_at(timeline).await?.change(whole).await?);
+            let mut conn = self.pool.get_at(timeline).await?;
+            let rows = match self.early_release {
+                true => conn.change_early(whole).await?,
+                false => conn.change(whole).await?,
+            };
+            return appended(&rows);
         }
         let mut steps = Vec::with_capacity(3);
         if locked || columns.checked() {
@@ -260,8 +267,25 @@ impl PostgresStore {
         }
         let heads = steps.len();
         steps.extend(columns.steps(&self.sql));
-        let rows = self.pool.get_at(timeline).await?.transaction(&steps).await?;
+        let mut conn = self.pool.get_at(timeline).await?;
+        let rows = match self.early_release {
+            true => conn.transaction_early(&steps).await?,
+            false => conn.transaction(&steps).await?,
+        };
         appended(&rows[heads])
+    }
+
+    /// Make durable what was seen, whoever wrote it: another server may let go of lanes early, and a commit that stopped waiting for
+    /// its standby is seen as well.
+    pub(crate) async fn flush_seen(&self) -> Result<(), Unavailable> {
+        if !self.flushes {
+            return Ok(());
+        }
+        retry!(Tries::question(), self.flush_once()).map_err(unavailable)
+    }
+
+    async fn flush_once(&self) -> Result<(), PgError> {
+        self.pool.get().await?.flush().await
     }
 
     /// Lanes of appends that were refused, as they are now.

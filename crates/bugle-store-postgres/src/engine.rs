@@ -31,6 +31,10 @@ impl Store for PostgresStore {
         Box::pin(self.append_all(self.pool.timeline(), batch))
     }
 
+    fn flush(&self) -> Answer<'_, ()> {
+        Box::pin(self.flush_seen())
+    }
+
     fn swap(&self, batch: Vec<Swap>) -> Answer<'_, Vec<Result<Swapped, SwapError>>> {
         Box::pin(self.swap_all(self.pool.timeline(), batch))
     }

@@ -19,22 +19,31 @@ pub struct Extras {
     /// Changes that feed each other in one statement, which then is a transaction by itself. Where tables are distributed it is not
     /// used in any case.
     pub chains: bool,
+    /// One log for all changes, into which something can be written that makes all before it durable
+    /// (`pg_logical_emit_message`). Where tables are distributed it is not used in any case.
+    pub log: bool,
 }
 
 impl Extras {
     /// The portable subset only.
-    pub const NONE: Self =
-        Self { skip_locked: false, listen: false, row_ages: false, row_places: false, chains: false };
+    pub const NONE: Self = Self {
+        skip_locked: false,
+        listen: false,
+        row_ages: false,
+        row_places: false,
+        chains: false,
+        log: false,
+    };
 
     /// What of it works on tables that are distributed over several servers.
     pub(crate) fn distributed(self) -> Self {
-        Self { row_ages: false, row_places: false, chains: false, ..self }
+        Self { row_ages: false, row_places: false, chains: false, log: false, ..self }
     }
 }
 
 impl Default for Extras {
     fn default() -> Self {
-        Self { skip_locked: true, listen: true, row_ages: true, row_places: true, chains: true }
+        Self { skip_locked: true, listen: true, row_ages: true, row_places: true, chains: true, log: true }
     }
 }
 
@@ -51,6 +60,11 @@ pub struct PostgresOptions {
     pub buckets: u32,
     /// What to use beyond the portable subset.
     pub extras: Extras,
+    /// Appends let go of their lanes before they are durable. They are answered afterwards, as ever. Without effect, with a warning, where
+    /// it cannot be done or what a crash takes away would not be noticed: see [`PostgresStore::early_release`].
+    ///
+    /// [`PostgresStore::early_release`]: crate::PostgresStore::early_release
+    pub early_release: bool,
 }
 
 impl PostgresOptions {
@@ -62,6 +76,7 @@ impl PostgresOptions {
             schema: "bugle".to_owned(),
             buckets: 1,
             extras: Extras::default(),
+            early_release: false,
         }
     }
 }
@@ -74,6 +89,7 @@ impl std::fmt::Debug for PostgresOptions {
             .field("schema", &self.schema)
             .field("buckets", &self.buckets)
             .field("extras", &self.extras)
+            .field("early_release", &self.early_release)
             .finish_non_exhaustive()
     }
 }

@@ -31,6 +31,7 @@ const PARTS: &[(&str, &str)] = &[
     ("{lane_by_key}", include_str!("../sql/parts/lane_by_key.sql")),
     ("{cursor_by_key}", include_str!("../sql/parts/cursor_by_key.sql")),
     ("{append_heads}", include_str!("../sql/parts/append_heads.sql")),
+    ("{append_from}", include_str!("../sql/parts/append_from.sql")),
     ("{append}", include_str!("../sql/parts/append.sql")),
     ("{lane_sums}", include_str!("../sql/parts/lane_sums.sql")),
     ("{group_sums}", include_str!("../sql/parts/group_sums.sql")),
@@ -129,6 +130,8 @@ statements! {
     append_lanes_checked(INT4, INT8, UUID_ARRAY, INT8_ARRAY, INT4_ARRAY, INT4_ARRAY, INT8_ARRAY, UUID_ARRAY,
         INT8_ARRAY, INT4_ARRAY, INT4_ARRAY, INT8);
     append_whole(INT4, INT8, UUID_ARRAY, INT8_ARRAY, INT4_ARRAY, INT4_ARRAY, INT8_ARRAY, UUID_ARRAY, INT8,
+        INT8_ARRAY, BYTEA_ARRAY, INT8_ARRAY, INT4_ARRAY, INT4_ARRAY);
+    append_early(INT4, INT8, UUID_ARRAY, INT8_ARRAY, INT4_ARRAY, INT4_ARRAY, INT8_ARRAY, UUID_ARRAY, INT8,
         INT8_ARRAY, BYTEA_ARRAY, INT8_ARRAY, INT4_ARRAY, INT4_ARRAY);
     append_segments(INT4, INT8, UUID_ARRAY, INT4_ARRAY, INT8_ARRAY, BYTEA_ARRAY, INT8_ARRAY, INT4_ARRAY, INT4_ARRAY);
     read(INT4, UUID_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY);
@@ -315,6 +318,11 @@ mod tests {
         let plan = kept_plan(sql, types, "0, 1, '{}', '{}', '{}', '{}', '{}', '{}', 1").await;
         let found = ["Index Scan Backward using lanes_pkey", "(ctid = f.place)", "(ctid = s.place)"];
         assert!(found.iter().all(|part| plan.contains(part)), "{plan}");
+        let sql = include_str!("../sql/queries/append_whole.sql");
+        let types = format!("{types}, bigint[], bytea[], bigint[], int[], int[]");
+        let values = "0, 1, '{}', '{}', '{}', '{}', '{}', '{}', 1, '{}', '{}', '{}', '{}', '{}'";
+        let plan = kept_plan(sql, &types, values).await;
+        assert!(found.iter().all(|part| plan.contains(part)) && !plan.contains("Seq Scan"), "{plan}");
         let sql = include_str!("../sql/queries/swap_update.sql");
         let plan = kept_plan(sql, SWAP_TYPES, SWAP_VALUES).await;
         let found = ["Index Scan Backward using cursors_pkey", "(ctid = f.place)", "(ctid = s.place)"];

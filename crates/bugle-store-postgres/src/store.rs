@@ -50,6 +50,9 @@ pub struct PostgresStore {
     buckets: u32,
     /// See [`crate::Extras`].
     pub(crate) chains: bool,
+    /// Whether what was seen can be made durable, see [`Conn::flush`].
+    pub(crate) flushes: bool,
+    pub(crate) early_release: bool,
     asking: Arc<AtomicBool>,
     /// A search has started the making of fingerprint runs.
     pub(crate) indexing: Arc<AtomicBool>,
@@ -97,11 +100,29 @@ impl PostgresStore {
             }
         }
         conn.query(&sql.tally_open, &[&(buckets as i32), &second(&pool)]).await?;
+        let flushes = extras.log && conn.can_flush().await?;
         drop(conn);
+        let early_release = options.early_release && can_release_early(&pool, flushes);
         let channel = notify_channel(schema.name());
         let (asking, indexing, counting) = (Arc::default(), Arc::default(), tokio::sync::Mutex::default());
         let chains = extras.chains;
-        Ok(Arc::new(Self { pool, sql, channel, buckets, chains, asking, indexing, counting }))
+        Ok(Arc::new(Self {
+            pool,
+            sql,
+            channel,
+            buckets,
+            chains,
+            flushes,
+            early_release,
+            asking,
+            indexing,
+            counting,
+        }))
+    }
+
+    /// Whether appends let go of their lanes before they are durable: it was asked for, and nothing is in the way.
+    pub fn early_release(&self) -> bool {
+        self.early_release
     }
 
     /// Its connections, for what travels beside the store's own calls.
@@ -181,6 +202,22 @@ impl PostgresStore {
             asking.store(false, Ordering::Release);
         });
     }
+}
+
+/// What was seen before it was durable is gone after a crash, and memory must follow. A crash ends all connections and the next ones
+/// tell of it; but not those to a pooler, and not where the database does not tell.
+fn can_release_early(pool: &Pool, flushes: bool) -> bool {
+    let reason = if !flushes {
+        "the database cannot write messages into its log (pg_logical_emit_message), or its tables are distributed"
+    } else if pool.pooled() {
+        "there is a pooler in between"
+    } else if !pool.tells_timeline() {
+        "the database does not tell its timeline"
+    } else {
+        return true;
+    };
+    tracing::warn!(reason, "early-lock-release is without effect");
+    false
 }
 
 fn second(pool: &Pool) -> i64 {

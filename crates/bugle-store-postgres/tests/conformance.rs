@@ -37,6 +37,25 @@ mod without_extras {
     bugle_store::conformance!(subject);
 }
 
+mod early_release {
+    async fn subject() -> super::Subject {
+        super::open(super::testdb::server().await, |options| options.early_release = true).await
+    }
+    bugle_store::conformance!(subject);
+}
+
+mod early_release_by_several_statements {
+    async fn subject() -> super::Subject {
+        let change = |options: &mut super::PostgresOptions| {
+            options.early_release = true;
+            options.buckets = 4;
+            options.extras = super::Extras { log: true, ..super::Extras::NONE };
+        };
+        super::open(super::testdb::server().await, change).await
+    }
+    bugle_store::conformance!(subject);
+}
+
 mod behind_a_pooler {
     async fn subject() -> super::Subject {
         super::open(super::testdb::pgbouncer().await, |options| options.pool.pooled = true).await

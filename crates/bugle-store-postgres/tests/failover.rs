@@ -1,13 +1,14 @@
 //! A standby takes over: the store tells, and makes no change that was meant for what was before.
 
+#[path = "support/one_lane.rs"]
+mod one_lane;
+
 use std::time::Duration;
 
 use bugle_pg::testdb::{self, PrivateServer, Stop};
-use bugle_store::{
-    Append, Catalog, Guard, LaneId, Load, NewLane, NewSegment, QUEUE_MODE, Queue, QueueId, QueueOptions,
-    Store, Timestamp, Trim,
-};
+use bugle_store::{Append, Catalog, Guard, LaneId, Load, NewSegment, QUEUE_MODE, Store, Timestamp, Trim};
 use bugle_store_postgres::{PostgresOptions, PostgresStore};
+use one_lane::one_lane;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -27,19 +28,7 @@ async fn changes_are_made_on_the_timeline_on_which_they_were_called() {
     let standby = primary.standby().await;
     let dsn = format!("postgres://postgres@{},{}/postgres", place(&primary), place(&standby));
     let store = PostgresStore::open(PostgresOptions::new(dsn)).await.expect("opened");
-    let queue = Queue {
-        id: QueueId::random(),
-        name: "q".into(),
-        namespace: "".into(),
-        task: "".into(),
-        created_at: Timestamp(1),
-        version: 1,
-        options: QueueOptions::default(),
-    };
-    store.put_queue(queue.clone()).await.expect("stored");
-    let new = NewLane { queue: queue.id, name: "p".into(), now: Timestamp(1) };
-    let lanes = store.ensure_lanes(vec![new]).await.expect("answered");
-    let lane = lanes[0].as_ref().expect("made").id;
+    let lane = one_lane(&store).await;
     store.append(vec![append(lane, 1)]).await.expect("answered")[0].as_ref().expect("stored");
     assert_eq!(store.timeline(), 0);
 

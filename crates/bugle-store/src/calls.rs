@@ -51,6 +51,7 @@ macro_rules! engine_calls {
             position(batch: Vec<$crate::Position>) -> Vec<$crate::Offset>;
             aged(batch: Vec<$crate::Aged>) -> Vec<Vec<$crate::AgedLane>>;
             survey(survey: $crate::Survey) -> $crate::Surveyed;
+            flush() -> ();
         }
     };
     (@catalog_changes $each:ident) => {

@@ -22,6 +22,7 @@ mod memory;
 mod message;
 mod name;
 mod options;
+mod packed;
 mod recode;
 mod segment;
 mod spool;
@@ -66,6 +67,7 @@ pub use memory::MemoryStore;
 pub use message::{Malformed, Message};
 pub use name::{DEFAULT_PARTITION, Group, LaneId, LeaseId, NAME_MAX, QUEUE_MODE, QueueId};
 pub use options::{Enforced, QueueOptions};
+pub use packed::{Codec, MAX_PLAIN, MAX_RATIO, pack, plain_len, unpack};
 pub use recode::{Recode, Recoded};
 pub use segment::{NewSegment, Offset, Segment, fingerprint, uuid_v7};
 pub use spool::{Spool, SpoolAnswer, SpoolBatch, SpoolError, SpoolState, Spooled};
@@ -113,6 +115,12 @@ pub trait Store: Send + Sync {
 
     /// Append segments. Offsets are gapless and assigned in commit order.
     fn append(&self, batch: Vec<Append>) -> Answer<'_, Vec<Result<Appended, AppendError>>>;
+
+    /// When it is answered, everything is durable that was seen of this store before: whoever answers a request by what is stored
+    /// already, and changes nothing, asks for it. A store that shows nothing before it is durable has nothing to do.
+    fn flush(&self) -> Answer<'_, ()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
 
     /// Exchange cursors, each for itself, and read along with it.
     fn swap(&self, batch: Vec<Swap>) -> Answer<'_, Vec<Result<Swapped, SwapError>>>;

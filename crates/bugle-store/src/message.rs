@@ -17,6 +17,8 @@ const ENCRYPTED: u8 = 4;
 const CONTEXT: u8 = 8;
 /// Only together with [`CONTEXT`].
 const STATE: u8 = 16;
+/// Never a message's: in its place a compressed body has its mark (see [`crate::packed`]).
+pub(crate) const PACKED: u8 = 128;
 
 /// Bytes of a trace context without its state.
 const CONTEXT_LEN: usize = 16 + 8 + 1;

@@ -1,7 +1,8 @@
 //! Segments: the messages of one lane that were committed together, as one immutable record.
 //!
-//! Stores keep the body opaque. Its messages are encoded one after the other (see [`crate::message`]); beside the body
-//! a segment keeps one 64-bit fingerprint per message, so that a transaction id can be looked for without reading it.
+//! Stores keep the body opaque. Its messages are encoded one after the other (see [`crate::message`]), and all of them together may be
+//! compressed (see [`crate::packed`]); beside the body a segment keeps one 64-bit fingerprint per message, so that a transaction id can be
+//! looked for without reading it.
 
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use uuid::Uuid;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::message::{MIN_ENCODED, Malformed, Message, record_len};
+use crate::packed::{is_packed, plain_len, unpack};
 use crate::time::Timestamp;
 
 /// Position of a message in its lane: gapless, assigned in commit order.
@@ -29,7 +31,7 @@ pub struct NewSegment {
     pub fingerprints: Arc<[u64]>,
     /// Greatest UUIDv7 among the transaction ids, if any is one.
     pub greatest: Option<Uuid>,
-    /// Encoded messages.
+    /// Encoded messages, compressed or not.
     pub body: Bytes,
 }
 
@@ -77,7 +79,7 @@ pub struct Segment {
     pub created_at: Timestamp,
     /// See [`NewSegment::id`].
     pub id: u64,
-    /// Encoded messages.
+    /// Encoded messages, compressed or not.
     pub body: Bytes,
 }
 
@@ -87,24 +89,41 @@ impl Segment {
         self.base.saturating_add(Offset::from(self.count))
     }
 
-    /// Decode all messages; the result has exactly `count` entries and shares the body's memory.
+    /// Whether its body is compressed.
+    pub fn is_packed(&self) -> bool {
+        is_packed(&self.body)
+    }
+
+    /// Bytes that its messages take when they are not compressed.
+    pub fn plain_len(&self) -> usize {
+        // A damaged body has no messages.
+        plain_len(&self.body).unwrap_or(0)
+    }
+
+    /// The same segment with a plain body, for those who decode it more than once.
+    pub fn opened(&self) -> Result<Self, Malformed> {
+        Ok(Self { body: unpack(&self.body)?, ..*self })
+    }
+
+    /// Decode all messages; the result has exactly `count` entries and shares the plain body's memory.
     pub fn messages(&self) -> Result<Vec<Message>, Malformed> {
         self.between(self.base, self.end())
     }
 
     /// Decode the messages of `from..to` that are in it. Those before and behind are passed by without a look into them: who takes
-    /// few messages of a large segment pays for few.
+    /// few messages of a large segment pays for few. Of a compressed one he pays for all, each time: see [`Self::opened`].
     pub fn between(&self, from: Offset, to: Offset) -> Result<Vec<Message>, Malformed> {
+        let body = unpack(&self.body)?;
         // The count is kept beside the body and may be wrong where the body is right.
-        if self.count as usize > self.body.len() / MIN_ENCODED {
+        if self.count as usize > body.len() / MIN_ENCODED {
             return Err(Malformed);
         }
         let (from, to) = (from.clamp(self.base, self.end()), to.clamp(self.base, self.end()));
         let mut at = 0;
         for _ in self.base..from {
-            at += record_len(&self.body[at..])?;
+            at += record_len(&body[at..])?;
         }
-        let mut rest = self.body.slice(at..);
+        let mut rest = body.slice(at..);
         let mut out = Vec::with_capacity(to.saturating_sub(from) as usize);
         for _ in from..to {
             out.push(Message::decode(&mut rest)?);
@@ -116,6 +135,7 @@ impl Segment {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::packed::{Codec, pack};
 
     #[test]
     fn a_count_that_the_body_cannot_hold_is_refused_before_room_is_made_for_it() {
@@ -140,13 +160,21 @@ mod tests {
         };
         let all: Vec<Message> = (1..=9).map(message).collect();
         let NewSegment { id, body, .. } = NewSegment::build(1, &all);
-        let segment = Segment { base: 100, count: 9, created_at: Timestamp(1), id, body };
-        assert_eq!(segment.messages().as_ref(), Ok(&all));
-        for from in 98..111u64 {
-            for to in 98..111u64 {
-                let inside = |n: u64| (n.clamp(100, 109) - 100) as usize;
-                let expected = all.get(inside(from)..inside(to)).unwrap_or_default().to_vec();
-                assert_eq!(segment.between(from, to), Ok(expected), "{from}..{to}");
+        let packed = [Codec::Lz4, Codec::Zstd].map(|codec| pack(codec, &body).unwrap());
+        for stored in [&body, &packed[0], &packed[1]] {
+            let segment = Segment { base: 100, count: 9, created_at: Timestamp(1), id, body: stored.clone() };
+            assert_eq!(segment.messages().as_ref(), Ok(&all));
+            assert_eq!((segment.plain_len(), segment.is_packed()), (body.len(), *stored != body));
+            assert_eq!(segment.opened(), Ok(Segment { body: body.clone(), ..segment.clone() }));
+            for from in 98..111u64 {
+                for to in 98..111u64 {
+                    let inside = |n: u64| (n.clamp(100, 109) - 100) as usize;
+                    let expected = all.get(inside(from)..inside(to)).unwrap_or_default().to_vec();
+                    assert_eq!(segment.between(from, to), Ok(expected), "{from}..{to}");
+                }
+            }
+            for count in [0, 8, 10, u32::MAX] {
+                assert_eq!(Segment { count, ..segment.clone() }.messages(), Err(Malformed), "{count}");
             }
         }
     }

@@ -74,9 +74,9 @@ pub use resource::{
     StoredEntry, TaskEntry, TasksAnswer, ThroughputEntry,
 };
 pub use server::{
-    BackoffCount, BetweenServers, CarrierEntry, Counted, CpuUse, DatabaseUse, Greeting, HealthAnswer,
-    MemoryUse, MetricsSummary, PeerEntry, ServerCount, SharedInShort, SharedState, StatusAnswer, StoreEntry,
-    TransportCount, WaiterCount,
+    BackoffCount, BetweenServers, BlockedEntry, CarrierEntry, Counted, CpuUse, DatabaseUse, Greeting,
+    HealthAnswer, InboxEntry, MemoryUse, MetricsSummary, PeerEntry, ServerCount, SharedInShort, SharedState,
+    StatusAnswer, StoreEntry, TransportCount, WaiterCount,
 };
 pub use status::{
     ErrorCounts, ErrorEntry, LeaseCounts, LetterSummary, TrafficAnswer, TrafficMessages, TrafficQueue,

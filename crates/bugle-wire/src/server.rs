@@ -57,8 +57,39 @@ pub struct HealthAnswer<'a> {
     pub hearing: &'static str,
     /// What they are heard by.
     pub carriers: Vec<CarrierEntry<'a>>,
+    /// What waits in the inbox, if the store has one. A queue that is blocked makes no server unhealthy: any other would be
+    /// refused as well.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inbox: Option<InboxEntry<'a>>,
     /// The same in the words older clients know.
     pub shared_state: SharedInShort,
+}
+
+/// The inbox: messages that applications pushed in their own transactions, on their way into queues. As this server last
+/// saw it.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct InboxEntry<'a> {
+    /// Messages that wait there, counted up to a bound.
+    pub waiting: u64,
+    /// Milliseconds that the oldest of them has waited.
+    pub oldest_ms: f64,
+    /// Queues that take nothing from it now.
+    pub blocked: usize,
+    /// Those of them that have been so longest, at most 20.
+    pub blocked_queues: Vec<BlockedEntry<'a>>,
+}
+
+/// A queue that takes nothing from the inbox.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BlockedEntry<'a> {
+    /// Its name.
+    pub queue: &'a str,
+    /// Why: it is full, or there is no key to encrypt for it.
+    pub reason: &'a str,
+    /// Milliseconds since it began.
+    pub blocked_for_ms: f64,
 }
 
 /// The store, as `/health` tells of it.
@@ -177,6 +208,9 @@ pub struct SharedState<'a> {
     pub maintenance_mode: bool,
     /// Pops get nothing.
     pub pop_maintenance_mode: bool,
+    /// What waits in the inbox, if the store has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inbox: Option<InboxEntry<'a>>,
     /// Parts of the registry of waiting pops.
     pub local_sidecars: usize,
     /// What pops wait for.

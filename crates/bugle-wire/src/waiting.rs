@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::server::CarrierEntry;
+use crate::server::{CarrierEntry, InboxEntry};
 use crate::time::Millis;
 
 /// `GET /api/v1/waiting`, and the event `waiting`: the waiting room of the server that answers.
@@ -190,6 +190,9 @@ pub struct ServerEvent<'a> {
     pub hearing: &'static str,
     /// What they are heard by.
     pub carriers: Vec<CarrierEntry<'a>>,
+    /// What waits in the inbox, if the store has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inbox: Option<InboxEntry<'a>>,
     /// Pushes are in maintenance.
     pub push_maintenance: bool,
     /// Pops are in maintenance.

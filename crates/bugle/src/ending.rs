@@ -107,6 +107,9 @@ pub(crate) fn advice(error: &anyhow::Error) -> Option<&'static str> {
         Error::Refused { code: Some(code), .. } if code == "no_such_route" => {
             Some("is this a Bugle server, of a version that knows the route? `curl SERVER/` tells")
         }
+        Error::Refused { status: 404, .. } => {
+            Some("`bugle queues`, `bugle groups` and `bugle messages` list what there is")
+        }
         _ => None,
     }
 }

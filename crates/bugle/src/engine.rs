@@ -40,7 +40,8 @@ fn options(settings: &PostgresSettings) -> PostgresOptions {
     let (min, max) = settings.connections;
     let pool = PoolOptions { min, max, pooled: settings.pooler, ..PoolOptions::default() };
     let (schema, buckets) = (settings.schema.clone(), settings.buckets);
-    PostgresOptions { pool, schema, buckets, ..PostgresOptions::new(&settings.address) }
+    let early_release = settings.early_release;
+    PostgresOptions { pool, schema, buckets, early_release, ..PostgresOptions::new(&settings.address) }
 }
 
 /// Look at the tables in PostgreSQL and at what is to be done to them.

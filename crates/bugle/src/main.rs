@@ -100,7 +100,6 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    allocator::tune();
     let matches = Cli::command().get_matches();
     let command = match Cli::from_arg_matches(&matches) {
         Ok(cli) => cli.command,

@@ -1,8 +1,10 @@
 //! What commands print: a table for people, or the server's own JSON for programs.
 //!
-//! JSON is passed on as the server wrote it. Text in tables cannot move the cursor or change colours: control characters are
+//! JSON is passed on as the server wrote it, and so are numbers and payloads in tables: nothing is read into a float and
+//! written again, which would round it. Text in tables cannot move the cursor or change colours: control characters are
 //! spelled out.
 
+use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write, stdout};
 
 use anyhow::{Context, Result};
@@ -110,7 +112,7 @@ pub(crate) fn entries(answer: &RawValue, of: Option<&str>) -> Result<Vec<Box<Raw
     let list: Box<RawValue> = match of {
         None => answer.to_owned(),
         Some(name) => {
-            let mut all: std::collections::BTreeMap<String, Box<RawValue>> =
+            let mut all: BTreeMap<String, Box<RawValue>> =
                 serde_json::from_str(answer.get()).context("the answer is no object")?;
             all.remove(name).with_context(|| format!("the answer has no {name}"))?
         }
@@ -119,17 +121,48 @@ pub(crate) fn entries(answer: &RawValue, of: Option<&str>) -> Result<Vec<Box<Raw
 }
 
 fn row(entry: &RawValue, columns: &[Column]) -> Result<Vec<String>> {
-    let value: Value = serde_json::from_str(entry.get()).context("an entry of the answer")?;
-    Ok(columns.iter().map(|Column(_, at, kind)| cell(value.pointer(at), *kind)).collect())
+    let members: Members<'_> = serde_json::from_str(entry.get()).context("an entry of the answer")?;
+    Ok(columns.iter().map(|Column(_, at, kind)| cell(find(&members, at), *kind)).collect())
 }
 
-fn cell(value: Option<&Value>, kind: Kind) -> String {
-    match value {
-        None | Some(Value::Null) => "-".to_owned(),
-        Some(value) if kind == Kind::Json => plain(&value.to_string()),
-        Some(Value::String(text)) => plain(text),
-        Some(other) => plain(&other.to_string()),
+/// What an object holds, as it was written.
+pub(crate) type Members<'a> = BTreeMap<String, &'a RawValue>;
+
+/// What is at a place like `/messages/total`.
+pub(crate) fn find<'a>(members: &Members<'a>, at: &str) -> Option<&'a RawValue> {
+    let at = at.trim_start_matches('/');
+    let (name, inside) = at.split_once('/').map_or((at, None), |(name, rest)| (name, Some(rest)));
+    let found = *members.get(name)?;
+    match inside {
+        None => Some(found),
+        Some(rest) => find(&serde_json::from_str(found.get()).ok()?, rest),
     }
+}
+
+/// A value as it was written, but on one line; a text without its quotes, unless it is JSON that is wanted.
+pub(crate) fn cell(value: Option<&RawValue>, kind: Kind) -> String {
+    let written = value.map_or("null", RawValue::get);
+    match serde_json::from_str::<String>(written) {
+        _ if written == "null" => "-".to_owned(),
+        Ok(text) if kind != Kind::Json => plain(&text),
+        _ => plain(&compact(written)),
+    }
+}
+
+/// JSON without the space between its parts.
+pub(crate) fn compact(json: &str) -> String {
+    let (mut quoted, mut escaped) = (false, false);
+    let keep = |c: &char| {
+        let inside = quoted;
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = quoted,
+            '"' => quoted = !quoted,
+            _ => (),
+        }
+        inside || !c.is_ascii_whitespace()
+    };
+    json.chars().filter(keep).collect()
 }
 
 /// Columns of a terminal, if it is one.
@@ -202,8 +235,23 @@ mod tests {
         let entry =
             RawValue::from_string(r#"{"name":"a\u001b[2Jb\n","messages":{"total":3}}"#.into()).unwrap();
         assert_eq!(row(&entry, &COLUMNS).unwrap(), ["a\\u{1b}[2Jb\\n", "3"]);
-        assert_eq!(cell(None, Kind::Text), "-");
+        assert_eq!(row(&RawValue::from_string("{}".into()).unwrap(), &COLUMNS).unwrap(), ["-", "-"]);
         assert_eq!(plain("\u{202e}abc"), "\\u{202e}abc");
+    }
+
+    #[test]
+    fn no_number_is_rounded_and_no_order_changed() {
+        let columns = [Column("TOTAL", "/total", Kind::Number), Column("PAYLOAD", "/data", Kind::Json)];
+        let shown = |total: &str, data: &str| {
+            let entry = RawValue::from_string(format!(r#"{{"data":{data},"total":{total}}}"#)).unwrap();
+            row(&entry, &columns).unwrap()
+        };
+        let precise = "123456789012345678901234567890.10";
+        assert_eq!(shown(precise, "1e400"), [precise, "1e400"]);
+        let spaced = "{ \"z\": 1.0,\n \"a\" : [ 0.1000, \"a \\\" b\\\\\" , 18446744073709551617 ] }";
+        let wanted = r#"{"z":1.0,"a":[0.1000,"a \" b\\",18446744073709551617]}"#;
+        assert_eq!(shown("null", spaced), ["-", wanted]);
+        assert_eq!(shown("7", "\"text\""), ["7", "\"text\""], "a payload that is a text has quotes");
     }
 
     #[test]

@@ -29,7 +29,11 @@ pub(crate) fn run(args: ServeArgs) -> Result<()> {
     if let Some(warning) = sources.warning {
         tracing::warn!("environment: {warning}");
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("runtime")?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(settings.worker_threads)
+        .enable_all()
+        .build()
+        .context("runtime")?;
     runtime.block_on(serve(settings, args, logs))
 }
 

@@ -1,6 +1,7 @@
 //! The disk is full, and after a while it is not: a file system of its own, in memory, that a file fills and leaves.
 //!
-//! It is mounted in a mount namespace of its own, which ends with the round.
+//! It is mounted in a mount namespace of its own, which ends with the round. The engine has its log files made before it needs them,
+//! so that a full disk is not noticed for a while; most times are made long enough for that by messages that nobody reads.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -16,6 +17,12 @@ use crate::http;
 use crate::scenario::{Engine, Outcome, Scenario};
 use crate::servers::Server;
 use crate::stage::{Stage, embedded};
+
+/// Where the messages go that fill the files which the engine has in stock, and how they go again.
+const WEIGHTS: &str = r#"{"queue":"weights","options":{"retentionEnabled":true,"retentionSeconds":4}}"#;
+const WEIGHT: usize = 1 << 20;
+/// More than the engine can have in stock.
+const MOST_WEIGHTS: usize = 1000;
 
 /// See the module.
 pub(crate) struct Full;
@@ -43,6 +50,7 @@ impl Scenario for Full {
         manner.flags.extend(["--retention-interval=2s", "--completed-retention=5s"].map(str::to_owned));
         manner.before = disk.inside();
         let mut server = stage.server("server", manner).await?;
+        http::post(server.address(), "/api/v1/configure", WEIGHTS).await?;
         let mut trial = stage.begin(&stage.load([server.url()]))?;
         let mut restarted = 0;
         while trial.goes_on() {
@@ -51,6 +59,9 @@ impl Scenario for Full {
             restarted += u64::from(revive(&mut server).await?);
             disk.fill()?;
             trial.injected += 1;
+            if stage.rng.u8(..4) > 0 {
+                weigh_down(&server).await;
+            }
             trial.traffic(100).await?;
             if stage.rng.u8(..4) == 0 {
                 server.kill()?;
@@ -69,7 +80,18 @@ impl Scenario for Full {
     }
 }
 
-/// A store that met the full disk in its upkeep has stopped for good: whoever watches `/health/ready` starts it again. Whether that
+/// Push until that is refused, or for as long as retention makes room as fast as we fill it.
+async fn weigh_down(server: &Server) {
+    let payload = "w".repeat(WEIGHT);
+    let body = format!(r#"{{"items":[{{"queue":"weights","payload":"{payload}"}}]}}"#);
+    for _ in 0..MOST_WEIGHTS {
+        if http::post(server.address(), "/api/v1/push", &body).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// A store that met the full disk has stopped for good: whoever watches `/health/ready` starts it again. Whether that
 /// was necessary.
 async fn revive(server: &mut Server) -> Result<bool> {
     let stopped = http::get(server.address(), "/health/ready").await.is_err();

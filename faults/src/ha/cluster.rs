@@ -11,6 +11,7 @@ use super::node::Node;
 use super::store::{Etcd, unprivileged};
 use crate::database::is_root;
 use crate::http;
+use crate::proxy::{Protocol, Proxy, Weather};
 
 const NODES: usize = 3;
 /// A cluster that is not whole by then will never be; the machine may be busy.
@@ -20,6 +21,8 @@ const PATIENCE: Duration = Duration::from_secs(180);
 pub(super) struct Cluster {
     pub(super) nodes: Vec<Node>,
     synchronous: bool,
+    /// Each node's way to etcd.
+    ways: Vec<Proxy>,
     _etcd: Etcd,
 }
 
@@ -53,15 +56,17 @@ impl Cluster {
     pub(super) async fn start(dir: &Path, synchronous: bool) -> Result<Self> {
         let dir = home(dir)?;
         let etcd = Etcd::start(&dir).await?;
-        let mut nodes = Vec::new();
+        let (mut nodes, mut ways) = (Vec::new(), Vec::new());
         for n in 0..NODES {
-            nodes.push(Node::new(&dir, &format!("node{n}"), etcd.place(), synchronous)?);
+            let way = Proxy::before(etcd.place(), Protocol::Http).await?;
+            nodes.push(Node::new(&dir, &format!("node{n}"), way.address(), synchronous)?);
+            ways.push(way);
         }
         guard(&dir)?;
         for node in &mut nodes {
             node.start()?;
         }
-        let cluster = Self { nodes, synchronous, _etcd: etcd };
+        let cluster = Self { nodes, synchronous, ways, _etcd: etcd };
         cluster.whole().await?;
         Ok(cluster)
     }
@@ -73,9 +78,9 @@ impl Cluster {
         format!("postgres://postgres@{}/postgres?{words}", hosts.join(","))
     }
 
-    /// What the first node that answers says of all of them.
-    async fn members(&self) -> Result<Vec<Member>> {
-        for node in &self.nodes {
+    /// What the first node that answers says of all of them. One that is in trouble (`not`) is not asked: it knows only how it was.
+    async fn members(&self, not: Option<usize>) -> Result<Vec<Member>> {
+        for (_, node) in self.nodes.iter().enumerate().filter(|(at, _)| Some(*at) != not) {
             if let Ok(body) = http::get(&node.rest(), "/cluster").await {
                 let members: Members = serde_json::from_str(&body).context("what Patroni says")?;
                 return Ok(members.members);
@@ -88,7 +93,7 @@ impl Cluster {
     pub(super) async fn leader(&self, not: Option<usize>) -> Result<(usize, u32)> {
         let since = Instant::now();
         loop {
-            let members = self.members().await.unwrap_or_default();
+            let members = self.members(not).await.unwrap_or_default();
             if let Some(leader) = members.iter().find(|member| member.is_leader()) {
                 let at = self.nodes.iter().position(|node| node.name == leader.name);
                 if let Some(at) = at.filter(|at| Some(*at) != not) {
@@ -104,7 +109,7 @@ impl Cluster {
     pub(super) async fn whole(&self) -> Result<()> {
         let since = Instant::now();
         loop {
-            let members = self.members().await.unwrap_or_default();
+            let members = self.members(None).await.unwrap_or_default();
             let leads = members.iter().filter(|member| member.is_leader()).count() == 1;
             let timeline = members.iter().map(|member| member.timeline).max();
             let follow = members.iter().filter(|m| m.follows() && Some(m.timeline) == timeline).count();
@@ -115,6 +120,11 @@ impl Cluster {
             ensure!(since.elapsed() < PATIENCE, "the cluster does not become whole: {members:?}");
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
+    }
+
+    /// Whether what a node and etcd say to each other arrives.
+    pub(super) fn reach_etcd(&self, node: usize, reach: bool) {
+        self.ways[node].weather(if reach { Weather::Clear } else { Weather::Hole });
     }
 
     /// Hand the lead over in good order, as an operator would before maintenance.

@@ -1,6 +1,7 @@
 //! One node: Patroni and the PostgreSQL that it runs.
 
 use std::fs::File;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
@@ -27,8 +28,8 @@ pub(super) struct Node {
 }
 
 impl Node {
-    /// Write down how it is run; nothing is started. `dir` belongs to the user that runs it.
-    pub(super) fn new(dir: &Path, name: &str, etcd: &str, synchronous: bool) -> Result<Self> {
+    /// Write down how it is run; nothing is started. It asks `etcd` and no other place that etcd names. `dir` belongs to the user that runs it.
+    pub(super) fn new(dir: &Path, name: &str, etcd: SocketAddr, synchronous: bool) -> Result<Self> {
         let (rest, port) = (free_port()?, free_port()?);
         let node = Self { name: name.to_owned(), dir: dir.to_owned(), rest, port, patroni: None };
         std::fs::write(node.settings(), node.yaml(etcd, synchronous)).context("write Patroni's settings")?;
@@ -40,7 +41,7 @@ impl Node {
         self.dir.join(format!("{}.yml", self.name))
     }
 
-    fn yaml(&self, etcd: &str, synchronous: bool) -> String {
+    fn yaml(&self, etcd: SocketAddr, synchronous: bool) -> String {
         let Self { name, dir, rest, port, .. } = self;
         let (dir, bin) = (dir.display(), programs());
         let bin = bin.display();
@@ -48,7 +49,7 @@ impl Node {
             r#"scope: bugle
 name: {name}
 restapi: {{listen: "127.0.0.1:{rest}", connect_address: "127.0.0.1:{rest}"}}
-etcd3: {{hosts: "{etcd}"}}
+etcd3: {{hosts: "{etcd}", use_proxies: true}}
 bootstrap:
   dcs:
     ttl: {TTL}
@@ -98,7 +99,7 @@ postgresql:
         Ok(())
     }
 
-    /// Stop Patroni in its tracks (`STOP`), let it go on (`CONT`). PostgreSQL runs on.
+    /// Stop Patroni in its tracks (`STOP`). PostgreSQL runs on.
     pub(super) fn signal_patroni(&self, signal: Signal) -> Result<()> {
         let pid = self.patroni.as_ref().map(Pid::from_child).context("Patroni does not run")?;
         kill_process(pid, signal).context("signal Patroni")
@@ -110,12 +111,17 @@ postgresql:
         Ok(senders.filter(|(pid, _)| kill_process(*pid, signal).is_ok()).count())
     }
 
-    /// End all of it as the end of the machine would.
-    pub(super) fn kill(&mut self) {
+    /// End Patroni, also one that is stopped. PostgreSQL runs on.
+    pub(super) fn kill_patroni(&mut self) {
         if let Some(mut patroni) = self.patroni.take() {
             let _ = patroni.kill();
             let _ = patroni.wait();
         }
+    }
+
+    /// End all of it as the end of the machine would.
+    pub(super) fn kill(&mut self) {
+        self.kill_patroni();
         // Those that are stopped do not notice that the postmaster is gone.
         let children = self.children().unwrap_or_default();
         for pid in self.postmaster().into_iter().chain(children.into_iter().map(|(pid, _)| pid)) {

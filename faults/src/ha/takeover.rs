@@ -23,6 +23,8 @@ pub(super) enum Trouble {
     /// Patroni is stopped in its tracks: the others hear nothing of the node and replace it, while its PostgreSQL goes on
     /// taking connections and writes.
     Isolated,
+    /// It cannot reach etcd: it steps down by itself, and another node takes over.
+    CutOff,
 }
 
 /// See the module.
@@ -40,6 +42,7 @@ impl Act for Takeover {
             (Trouble::Switched, false) => "switchover",
             (Trouble::Switched, true) => "switchover-haproxy",
             (Trouble::Isolated, _) => "isolated",
+            (Trouble::CutOff, _) => "cut-off",
         }
     }
 
@@ -50,6 +53,9 @@ impl Act for Takeover {
             (Trouble::Switched, true) => "the same with HAProxy in between",
             (Trouble::Isolated, _) => {
                 "the primary's Patroni is stopped: it is replaced, and still takes writes"
+            }
+            (Trouble::CutOff, _) => {
+                "the primary cannot reach etcd: it steps down, and another node takes over"
             }
         }
     }
@@ -75,7 +81,7 @@ impl Act for Takeover {
             slowest = slowest.max(began.elapsed());
             scene.resumed().await?;
             trial.traffic(300).await?;
-            self.heal(&mut scene.cluster, leader)?;
+            self.heal(&mut scene.cluster, leader, stage)?;
             scene.cluster.whole().await?;
         }
         scene.resumed().await?;
@@ -101,17 +107,31 @@ impl Takeover {
                 anyhow::bail!("nobody could be switched over to");
             }
             Trouble::Isolated => cluster.nodes[leader].signal_patroni(Signal::STOP)?,
+            Trouble::CutOff => cluster.reach_etcd(leader, false),
         }
         // So that one kill is not like the other.
         tokio::time::sleep(Duration::from_millis(stage.rng.u64(..50))).await;
         Ok(())
     }
 
-    fn heal(&self, cluster: &mut Cluster, former: usize) -> Result<()> {
+    fn heal(&self, cluster: &mut Cluster, former: usize, stage: &mut Stage) -> Result<()> {
+        let node = &mut cluster.nodes[former];
         match self.trouble {
-            Trouble::Killed => cluster.nodes[former].start(),
+            Trouble::Killed => node.start(),
             Trouble::Switched => Ok(()),
-            Trouble::Isolated => cluster.nodes[former].signal_patroni(Signal::CONT),
+            Trouble::CutOff => {
+                cluster.reach_etcd(former, true);
+                Ok(())
+            }
+            Trouble::Isolated => {
+                // Not `CONT`: Patroni 3.0 would then put its name over that of the node that leads by now (docs/high-availability.md,
+                // "A primary that is cut off"), and what that one acknowledged would be lost by no fault of ours.
+                match stage.rng.bool() {
+                    true => node.kill(),          // as the watchdog does, which resets the machine,
+                    false => node.kill_patroni(), // or as a supervisor does, while PostgreSQL goes on taking writes
+                }
+                node.start()
+            }
         }
     }
 }

@@ -163,8 +163,8 @@ mod planted {
     }
 
     #[test]
-    fn an_item_that_is_offered_while_a_worker_ends_is_found() {
-        crowding().finds("count out late");
+    fn a_lane_that_is_rung_while_it_is_claimed_is_found() {
+        crowding().finds("ring a lane that is in hand");
     }
 
     #[test]

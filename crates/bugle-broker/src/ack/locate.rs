@@ -75,7 +75,8 @@ impl Inner {
         for ((i, from, to), segments) in ranges.into_iter().zip(read) {
             let ids: std::collections::HashSet<&str> = sought[i].ids.iter().map(String::as_str).collect();
             for segment in &segments {
-                let messages = segment.between(from, to).unwrap_or_default();
+                let opened = self.opened.open(sought[i].lane.id, segment);
+                let messages = opened.and_then(|opened| opened.between(from, to)).unwrap_or_default();
                 for (at, message) in (segment.base.max(from)..).zip(messages) {
                     if ids.contains(message.transaction()) {
                         located[i].add(at, message, segment.created_at);

@@ -4,6 +4,9 @@
 //! that is queued then (urgent items first), calls the handler, and so on, until nothing waits and it ends.
 //! [`Limit`] says how many workers may run at once. There is no task while nothing happens.
 //!
+//! A call that takes long is no longer counted among those in flight: what comes behind it does not wait for it. Somebody looks for
+//! such calls (*watched*) as long as something waits, and a timer for each call, of which there are thousands, is not needed.
+//!
 //! Letting others run first is what makes batches: a new task goes before all requests that have arrived and were not yet read, so
 //! without it a busy server would send the first of them alone. An idle one has nobody to wait for.
 
@@ -11,13 +14,16 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-
-use crate::planted::race;
+use tokio::time::{Instant, sleep};
 
 use super::limit::Limit;
+
+/// A call that takes longer may wait for something that others need not wait for, such as a lock.
+const LONG: Duration = Duration::from_millis(3);
 
 type Handler<T> = Box<dyn Fn(Vec<T>) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
 
@@ -34,6 +40,11 @@ struct State<T> {
     urgent: VecDeque<T>,
     normal: VecDeque<T>,
     workers: usize,
+    /// Calls in flight, by number: since when.
+    calls: Vec<(u64, Instant)>,
+    next_call: u64,
+    /// Somebody looks after what waits.
+    watched: bool,
 }
 
 impl<T: Send + 'static> Intake<T> {
@@ -44,7 +55,7 @@ impl<T: Send + 'static> Intake<T> {
         Fut: Future<Output = ()> + Send + 'static,
     {
         Arc::new(Self {
-            state: Mutex::new(State { urgent: VecDeque::new(), normal: VecDeque::new(), workers: 0 }),
+            state: Mutex::new(State::default()),
             limit,
             max_queued,
             handler: Box::new(move |batch| Box::pin(handler(batch))),
@@ -79,8 +90,7 @@ impl<T: Send + 'static> Intake<T> {
 
     /// Items that wait.
     pub(crate) fn queued(&self) -> usize {
-        let state = self.state.lock();
-        state.urgent.len() + state.normal.len()
+        self.state.lock().queued()
     }
 
     /// Wait until nothing waits and nothing runs.
@@ -95,18 +105,39 @@ impl<T: Send + 'static> Intake<T> {
     }
 
     fn start_worker(self: &Arc<Self>, mut state: parking_lot::MutexGuard<'_, State<T>>) {
-        let queued = state.urgent.len() + state.normal.len();
-        if queued == 0 || state.workers >= self.limit.allowed(queued) {
+        let queued = state.queued();
+        if queued == 0 {
             return;
         }
-        state.workers += 1;
-        drop(state);
         let intake = self.clone();
-        tokio::spawn(async move { intake.work().await });
+        if state.workers < self.limit.allowed(queued, 0)
+            || state.workers < self.limit.allowed(queued, state.slow())
+        {
+            state.workers += 1;
+            drop(state);
+            tokio::spawn(async move { intake.work().await });
+        } else if !state.watched {
+            state.watched = true;
+            drop(state);
+            tokio::spawn(async move { intake.watch().await });
+        }
+    }
+
+    /// Look after what waits, until nothing does.
+    async fn watch(self: &Arc<Self>) {
+        loop {
+            sleep(LONG).await;
+            let mut state = self.state.lock();
+            if state.queued() == 0 {
+                state.watched = false;
+                return;
+            }
+            self.start_worker(state);
+        }
     }
 
     async fn work(&self) {
-        let mut running = Running { intake: self, counted: true };
+        let mut running = Running { intake: self, counted: true, call: None };
         loop {
             tokio::task::yield_now().await;
             let Some(batch) = self.next(&mut running) else { return };
@@ -117,21 +148,41 @@ impl<T: Send + 'static> Intake<T> {
     /// What to handle next; none counts the worker out.
     fn next(&self, running: &mut Running<'_, T>) -> Option<Vec<T>> {
         let mut state = self.state.lock();
+        running.end_call(&mut state);
         let batch = state.take(self.limit.batch);
         if batch.is_empty() {
-            if race("count out late") {
-                drop(state);
-                state = self.state.lock();
-            }
-            // Counted out under the same lock that saw nothing waiting, or an offer in between would be stranded.
+            // Counted out under the same lock that saw nothing waiting, or an offer in between would wait for whoever looks after it.
             running.count_out(&mut state);
             return None;
         }
+        running.call = Some(state.begin_call());
         Some(batch)
     }
 }
 
+impl<T> Default for State<T> {
+    fn default() -> Self {
+        let (urgent, normal) = (VecDeque::new(), VecDeque::new());
+        Self { urgent, normal, workers: 0, calls: Vec::new(), next_call: 0, watched: false }
+    }
+}
+
 impl<T> State<T> {
+    fn queued(&self) -> usize {
+        self.urgent.len() + self.normal.len()
+    }
+
+    /// Calls that take long.
+    fn slow(&self) -> usize {
+        self.calls.iter().filter(|(_, since)| since.elapsed() >= LONG).count()
+    }
+
+    fn begin_call(&mut self) -> u64 {
+        self.next_call += 1;
+        self.calls.push((self.next_call, Instant::now()));
+        self.next_call
+    }
+
     fn take(&mut self, most: usize) -> Vec<T> {
         let urgent = self.urgent.len().min(most);
         let mut batch: Vec<T> = self.urgent.drain(..urgent).collect();
@@ -145,10 +196,18 @@ impl<T> State<T> {
 struct Running<'a, T> {
     intake: &'a Intake<T>,
     counted: bool,
+    call: Option<u64>,
 }
 
 impl<T> Running<'_, T> {
+    fn end_call(&mut self, state: &mut State<T>) {
+        if let Some(call) = self.call.take() {
+            state.calls.retain(|(other, _)| *other != call);
+        }
+    }
+
     fn count_out(&mut self, state: &mut State<T>) {
+        self.end_call(state);
         self.counted = false;
         state.workers -= 1;
         if state.workers == 0 {
@@ -197,6 +256,32 @@ mod tests {
         open.send(()).unwrap();
         assert_eq!(batches.recv().await.unwrap(), [9, 2, 3]);
         intake.settled().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_comes_behind_a_call_that_takes_long_does_not_wait_for_it() {
+        let (seen, mut batches) = mpsc::unbounded_channel();
+        let limit = Limit { max: 2, ..LIMIT };
+        let intake = Intake::new(limit, 10, move |batch: Vec<u32>| {
+            seen.send(batch.clone()).unwrap();
+            async move {
+                if !batch.contains(&7) {
+                    std::future::pending::<()>().await;
+                }
+            }
+        });
+        intake.offer(1).unwrap();
+        assert_eq!(batches.recv().await.unwrap(), [1]);
+        let began = Instant::now();
+        intake.offer(7).unwrap();
+        intake.offer(7).unwrap();
+        assert_eq!(batches.recv().await.unwrap(), [7, 7]);
+        assert_eq!(began.elapsed(), LONG, "not before the first has taken long");
+        intake.offer(2).unwrap();
+        assert_eq!(batches.recv().await.unwrap(), [2], "at once: the first takes long already");
+        intake.offer(3).unwrap();
+        sleep(LONG * 5).await;
+        assert_eq!(intake.queued(), 1, "never more than the limit");
     }
 
     #[tokio::test]

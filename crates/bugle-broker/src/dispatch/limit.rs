@@ -17,9 +17,9 @@ pub(crate) struct Limit {
 }
 
 impl Limit {
-    /// Calls allowed in flight while `queued` items wait.
-    pub(crate) fn allowed(&self, queued: usize) -> usize {
-        (self.min + queued / self.backlog.max(1)).clamp(1, self.max.max(1))
+    /// Calls allowed in flight while `queued` items wait and `slow` of the calls take long.
+    pub(crate) fn allowed(&self, queued: usize, slow: usize) -> usize {
+        (self.min + slow + queued / self.backlog.max(1)).clamp(1, self.max.max(1))
     }
 }
 
@@ -30,9 +30,11 @@ mod tests {
     #[test]
     fn grows_with_the_backlog_between_its_bounds() {
         let limit = Limit { min: 2, max: 5, backlog: 10, batch: 100 };
-        assert_eq!(limit.allowed(0), 2);
-        assert_eq!(limit.allowed(9), 2);
-        assert_eq!(limit.allowed(10), 3);
-        assert_eq!(limit.allowed(1000), 5);
+        assert_eq!(limit.allowed(0, 0), 2);
+        assert_eq!(limit.allowed(9, 0), 2);
+        assert_eq!(limit.allowed(10, 0), 3);
+        assert_eq!(limit.allowed(0, 1), 3);
+        assert_eq!(limit.allowed(1000, 0), 5);
+        assert_eq!(limit.allowed(10, 1000), 5);
     }
 }

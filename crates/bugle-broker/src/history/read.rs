@@ -178,7 +178,7 @@ impl Inner {
             let segments = self.watch(self.engine.read(vec![read]).await)?.pop().unwrap_or_default();
             let Some(end) = segments.last().map(Segment::end) else { return Ok(()) };
             for segment in &segments {
-                budget.bytes = budget.bytes.saturating_sub(segment.body.len());
+                budget.bytes = budget.bytes.saturating_sub(segment.plain_len());
                 for message in segment.between(from, stretch.to).unwrap_or_default() {
                     match serde_json::from_slice::<Record>(&message.payload) {
                         Ok(record) => put(&record),

@@ -19,6 +19,7 @@ use bugle_store::{
 use crate::api::{MessageList, MessageQuery, MessageView, ReadMode, Refused};
 use crate::inner::Inner;
 use crate::is_system;
+use crate::opened::Opened;
 use crate::semantics::status::Reader;
 
 use super::Sighting;
@@ -227,7 +228,7 @@ impl Inner {
             .collect();
         let read = self.watch(self.engine.read(reads.clone()).await)?;
         for (((listed, wanted), segments), asked) in batch.iter_mut().zip(read).zip(reads) {
-            budget.bytes = budget.bytes.saturating_sub(segments.iter().map(|s| s.body.len()).sum());
+            budget.bytes = budget.bytes.saturating_sub(segments.iter().map(Segment::plain_len).sum());
             let read_to = segments.last().map_or(asked.to, Segment::end);
             if read_to < asked.to {
                 // Cut short: what is missing is newer than what came. Take smaller steps.
@@ -236,7 +237,7 @@ impl Inner {
             }
             listed.open.end = asked.from;
             *wanted -= (asked.to - asked.from).min(*wanted);
-            found.extend(sightings(listed, &segments, asked.from, asked.to));
+            found.extend(sightings(&self.opened, listed, &segments, asked.from, asked.to));
         }
         Ok(())
     }
@@ -302,13 +303,15 @@ fn sort_newest(found: &mut [Sighting]) {
 }
 
 fn sightings<'a>(
+    opened: &'a Opened,
     listed: &'a Listed,
     segments: &'a [Segment],
     from: Offset,
     to: Offset,
 ) -> impl Iterator<Item = Sighting> + 'a {
     segments.iter().flat_map(move |segment| {
-        let messages = segment.between(from, to).unwrap_or_default();
+        let opened = opened.open(listed.lane.id, segment);
+        let messages = opened.and_then(|opened| opened.between(from, to)).unwrap_or_default();
         (segment.base.max(from)..).zip(messages).map(move |(offset, message)| Sighting {
             queue: listed.queue.clone(),
             partition: listed.lane.name.clone(),

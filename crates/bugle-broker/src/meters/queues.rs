@@ -10,6 +10,7 @@ use bugle_store::{QueueId, Timestamp};
 
 use super::Count;
 use crate::api::QueueCounts;
+use crate::semantics::packing::Experience;
 
 /// Queues counted one by one; what comes later is counted together, until some of the first are deleted.
 const MAX_QUEUES: usize = 20_000;
@@ -39,6 +40,8 @@ pub(crate) struct QueueMeter {
     lag_max_us: AtomicU64,
     /// Unread messages that would have gone by age if every group had read them, as of the last retention run.
     overdue: AtomicU64,
+    /// How compressing its segments has paid of late.
+    pub(crate) packing: Mutex<Experience>,
     /// What the history has been told of.
     told: Mutex<QueueCounts>,
 }

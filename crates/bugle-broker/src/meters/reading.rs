@@ -43,6 +43,8 @@ pub struct Reading {
     pub floor: FloorReading,
     /// The store.
     pub store: StoreReading,
+    /// Compression of segments.
+    pub packing: PackingReading,
     /// Whether other servers are heard.
     pub hearing: Hearing,
     /// Each carrier.
@@ -78,8 +80,32 @@ pub struct InboxReading {
     pub oldest: Duration,
     /// Queues that refuse: they are full, or there is no key to encrypt for them.
     pub blocked: usize,
+    /// Some of those by name, the longest blocked first.
+    pub blocked_queues: Vec<BlockedQueue>,
     /// From the writing of the oldest row of a batch to its being moved.
     pub delay: HistogramReading,
+}
+
+/// A queue whose messages wait in the inbox because it refuses them.
+#[derive(Clone, Debug)]
+pub struct BlockedQueue {
+    /// Its name.
+    pub queue: Arc<str>,
+    /// Why it refused last.
+    pub reason: String,
+    /// For so long.
+    pub since: Duration,
+}
+
+/// Compression of segments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PackingReading {
+    /// Bytes of bodies that are stored compressed, before.
+    pub before: u64,
+    /// Bytes of the same, after.
+    pub after: u64,
+    /// Tries that did not pay.
+    pub unpaid: u64,
 }
 
 /// One verb.
@@ -143,6 +169,8 @@ pub struct ClaimReading {
     pub lost: u64,
     /// Calls that brought nobody a message.
     pub empty: u64,
+    /// Lanes whose messages were still in memory and were not read from the store.
+    pub cached: u64,
 }
 
 /// The floor's checks.

@@ -9,7 +9,7 @@ use crate::floor::LOOK_BACK;
 use crate::inner::Inner;
 use crate::meters::WakeSource;
 use crate::semantics::{lease, subscribe};
-use crate::waiting::{Channel, Place};
+use crate::waiting::{Channel, Place, Walk};
 
 use super::plan::Plan;
 use super::serve::Open;
@@ -19,14 +19,22 @@ const PROBE_LIMIT: usize = 10_000;
 /// Blocked lanes looked at again by one probe.
 const RECHECK: usize = 1000;
 
+/// A question to the store about all lanes of a channel, page by page.
+struct Asking {
+    channel: Arc<Channel>,
+    probe: Probe,
+    /// Since when all is known once it was answered.
+    began: Timestamp,
+    /// It goes on with a walk that was cut short.
+    resumed: bool,
+}
+
 impl Inner {
     /// Whether asking the store could tell this job something.
     pub(super) fn should_ask(&self, open: &Open) -> bool {
         let direct = matches!(open.job.request.target, PopTarget::Lane { .. });
-        let unknown = |channel: &Channel| {
-            let state = channel.state.lock();
-            !state.seeded || (state.overflow && !open.job.asked)
-        };
+        // A walk that was cut short goes on for whoever finds nothing, until it has ended.
+        let unknown = |channel: &Channel| !channel.state.lock().knows_all();
         if !direct && open.channels.iter().any(|(_, channel)| unknown(channel)) {
             return true;
         }
@@ -79,20 +87,23 @@ impl Inner {
         period: Option<u64>,
     ) -> Result<(), Refused> {
         let now = self.engine.now().earliest;
-        let mut open: Vec<(Arc<Channel>, Probe)> =
-            channels.into_iter().map(|c| first_probe(c, now)).collect();
+        let mut open: Vec<Asking> = channels.into_iter().map(|c| self.first_probe(c, now)).collect();
         while !open.is_empty() {
-            let batch = open.iter().map(|(_, probe)| probe.clone()).collect();
+            let batch = open.iter().map(|asking| asking.probe.clone()).collect();
             let answers = self.watch(self.engine.probe(batch).await)?;
             let mut again = Vec::new();
-            for ((channel, mut probe), answer) in open.into_iter().zip(answers) {
-                let last = answer.lanes.last().map(|l| l.lane.id);
+            for (mut asking, answer) in open.into_iter().zip(answers) {
+                let (channel, began) = (asking.channel.clone(), asking.began);
+                let rest = answer.lanes.last().filter(|_| answer.more).map(|l| Walk { began, at: l.lane.id });
                 for found in fair_order(answer.lanes) {
                     self.learn_cursor(&channel, found, WakeSource::Local);
                 }
-                if !self.probed(&channel, answer.more, now, period) {
-                    probe.after = last;
-                    again.push((channel, probe));
+                if !self.probed(&channel, began, rest, period) {
+                    asking.probe.after = rest.map(|walk| walk.at);
+                    again.push(asking);
+                } else if rest.is_none() && asking.resumed && !self.engine.exclusive() {
+                    // The end of a walk that began earlier: others may have written behind it.
+                    again.push(self.first_probe(channel, now));
                 }
             }
             open = again;
@@ -100,16 +111,41 @@ impl Inner {
         Ok(())
     }
 
-    /// A page of a probe was taken over. `false` = there is more to walk.
-    fn probed(&self, channel: &Channel, more: bool, now: Timestamp, period: Option<u64>) -> bool {
+    /// What to ask for. A walk that was cut short goes on where it was: from the beginning it would pass what was read since again
+    /// each time, and lanes at its end would wait for all others.
+    fn first_probe(&self, channel: Arc<Channel>, now: Timestamp) -> Asking {
+        let (since, recheck, walk) = {
+            let state = channel.state.lock();
+            let known = state.knows_all();
+            let since = known.then(|| state.watermark.min(now).minus(LOOK_BACK));
+            (since, if known { state.blocked(RECHECK) } else { Vec::new() }, state.overflow)
+        };
+        let probe = Probe {
+            queue: channel.queue,
+            group: channel.group.clone(),
+            since,
+            recheck,
+            after: walk.map(|walk| walk.at),
+            limit: PROBE_LIMIT.min(self.config.max_cached_lanes),
+        };
+        Asking { channel, probe, began: walk.map_or(now, |walk| walk.began), resumed: walk.is_some() }
+    }
+
+    /// A page of a probe was taken over, and there is more to walk if there is a `rest`. `false` = walk it now.
+    fn probed(&self, channel: &Channel, began: Timestamp, rest: Option<Walk>, period: Option<u64>) -> bool {
         let mut state = channel.state.lock();
-        let full = state.entries.len() >= self.config.max_cached_lanes;
-        state.overflow = more && full;
-        if more && !full {
+        let most = self.config.max_cached_lanes;
+        // Nobody needs to write for what was read to be forgotten.
+        state.shrink(most);
+        // Nor is it cut short before it has found something: lanes that others hold are none of it.
+        if rest.is_some() && (state.entries.len() < most || state.front().is_none()) {
             return false;
         }
+        state.overflow = rest;
         state.seeded = true;
-        state.watermark = state.watermark.max(now);
+        if rest.is_none() {
+            state.watermark = state.watermark.max(began);
+        }
         state.asked(None, period);
         true
     }
@@ -213,22 +249,4 @@ fn fair_order(mut lanes: Vec<LaneCursor>) -> Vec<LaneCursor> {
     fastrand::shuffle(&mut lanes);
     lanes.sort_by_key(|found| found.cursor.as_ref().map_or(Timestamp::ZERO, |c| c.served_at));
     lanes
-}
-
-fn first_probe(channel: Arc<Channel>, now: Timestamp) -> (Arc<Channel>, Probe) {
-    let (since, recheck) = {
-        let state = channel.state.lock();
-        let known = state.seeded && !state.overflow;
-        let since = known.then(|| state.watermark.min(now).minus(LOOK_BACK));
-        (since, if known { state.blocked(RECHECK) } else { Vec::new() })
-    };
-    let probe = Probe {
-        queue: channel.queue,
-        group: channel.group.clone(),
-        since,
-        recheck,
-        after: None,
-        limit: PROBE_LIMIT,
-    };
-    (channel, probe)
 }

@@ -150,6 +150,7 @@ impl Inner {
             lease::claim(cursor, plan.from, plan.to, lease, until, now)
         };
         let cached = plan.segments.is_some() || plan.lane.cached(plan.from, plan.to).is_some();
+        self.meters.claims_cached.add(u64::from(cached));
         let read = (!cached).then_some(Span { from: plan.from, to: plan.to, max_bytes: open.bytes });
         let dead = self.expired(plan);
         Swap {
@@ -169,7 +170,7 @@ impl Inner {
         }
         let now = self.engine.now().latest;
         let segments = plan.segments.as_deref().unwrap_or_default();
-        super::deliver::messages_in(segments, plan.expired_from, plan.from)
+        super::deliver::messages_in(&self.opened, plan.lane.id, segments, plan.expired_from, plan.from)
             .map(|popped| DeadLetter {
                 id: Uuid::now_v7(),
                 queue: plan.queue.id,

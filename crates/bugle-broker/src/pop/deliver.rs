@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use bugle_store::{Cursor, Group, LaneId, Message, Offset, Read, Segment, Swap, Timestamp};
+use bugle_store::{Cursor, Group, LaneId, Malformed, Message, Offset, Read, Segment, Swap, Timestamp};
 
 use crate::api::{Popped, PoppedLane};
 use crate::inner::Inner;
 use crate::meters::WakeSource;
+use crate::opened::Opened;
 use crate::planted::Bug;
 use crate::semantics::lease;
 use crate::waiting::{Channel, Place};
@@ -77,7 +78,7 @@ impl Inner {
     fn fill(&self, open: &mut Open, plan: &Plan, segments: &[Segment]) -> (Vec<Popped>, Offset) {
         let mut out = Vec::with_capacity((plan.to - plan.from) as usize);
         let mut end = plan.from;
-        for mut popped in messages_in(segments, plan.from, plan.to) {
+        for mut popped in messages_in(&self.opened, plan.lane.id, segments, plan.from, plan.to) {
             let size = popped.message.payload.len() + MESSAGE_OVERHEAD;
             let first = out.is_empty() && open.answer.lanes.is_empty();
             if size > open.bytes && !first && !open.job.request.auto_ack {
@@ -237,13 +238,24 @@ pub(crate) fn plain_swap(lane: LaneId, group: &Group, cursor: &Cursor, next: Cur
     Swap { lane, group, expect: cursor.epoch, next, read: None, dead: Vec::new() }
 }
 
-/// Messages of `from..to` in order. A segment that cannot be decoded is left out and reported.
-pub(super) fn messages_in(segments: &[Segment], from: Offset, to: Offset) -> impl Iterator<Item = Popped> {
-    segments.iter().flat_map(move |segment| {
-        let messages = segment.between(from, to).unwrap_or_else(|error| {
+/// Messages of `from..to` in order, up to the first segment that cannot be decoded: who went on behind it would pass it by.
+///
+/// Each is opened when its turn comes: whoever stops early has not decompressed the rest.
+pub(super) fn messages_in(
+    opened: &Opened,
+    lane: LaneId,
+    segments: &[Segment],
+    from: Offset,
+    to: Offset,
+) -> impl Iterator<Item = Popped> {
+    let decoded = segments.iter().map_while(move |segment| {
+        let messages = opened.open(lane, segment).and_then(|segment| segment.between(from, to));
+        let report = |error: &Malformed| {
             tracing::error!(%error, base = segment.base, "segment cannot be decoded");
-            Vec::new()
-        });
+        };
+        Some((segment, messages.inspect_err(report).ok()?))
+    });
+    decoded.flat_map(move |(segment, messages)| {
         let (first, created_at) = (segment.base.max(from), segment.created_at);
         (first..).zip(messages).map(move |(offset, message)| Popped { offset, created_at, message })
     })

@@ -53,7 +53,7 @@ impl Inner {
         let mut bytes: Vec<usize> = open.iter().map(|o| o.bytes).collect();
         for plan in plans.iter_mut().filter(|plan| open[plan.job].job.request.auto_ack) {
             // Committed at delivery: what does not fit must not be part of the claim.
-            plan.cut_to(&mut bytes[plan.job]);
+            plan.cut_to(&mut bytes[plan.job], &self.opened);
         }
         Ok(())
     }
@@ -108,9 +108,12 @@ impl Inner {
             .collect();
         let (looked, mut unreadable) = (self.read_each(reads).await?, Vec::new());
         for (i, segments) in looking.into_iter().zip(looked) {
-            match segments {
-                Some(_) => plans[i].segments = segments,
-                None => unreadable.push(i),
+            let first = segments.as_ref().map(|segments| segments.first());
+            let opens = |first: &Segment| self.opened.open(plans[i].lane.id, first).is_ok();
+            if first.is_some_and(|first| first.is_none_or(opens)) {
+                plans[i].segments = segments;
+            } else {
+                unreadable.push(i);
             }
         }
         Ok(unreadable)

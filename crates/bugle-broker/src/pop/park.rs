@@ -99,7 +99,7 @@ impl Inner {
         let mut state = channel.state.lock();
         let known = match period {
             Some(period) => state.is_quiet(lane, period),
-            None => self.engine.exclusive() && lane.is_none() && state.seeded && !state.overflow,
+            None => self.engine.exclusive() && lane.is_none() && state.knows_all(),
         };
         let ready = match lane {
             Some(lane) => state.entries.get(&lane).is_some_and(|e| e.place != Place::Idle),

@@ -8,6 +8,7 @@ use crate::api::{PopRequest, PopTarget};
 use crate::config::BrokerConfig;
 use crate::inner::Inner;
 use crate::lanes::LaneState;
+use crate::opened::Opened;
 use crate::semantics::{priority, subscribe};
 use crate::waiting::{Channel, Entry, Place};
 
@@ -197,16 +198,18 @@ impl Plan {
     }
 
     /// Shorten the claim to what fits into `bytes`, which the messages then use up.
-    pub(super) fn cut_to(&mut self, bytes: &mut usize) {
+    pub(super) fn cut_to(&mut self, bytes: &mut usize, opened: &Opened) {
         let segments = self.segments.as_deref().unwrap_or_default();
-        let most: usize = segments.iter().map(|s| s.body.len() + s.count as usize * MESSAGE_OVERHEAD).sum();
+        let most: usize = segments.iter().map(|s| s.plain_len() + s.count as usize * MESSAGE_OVERHEAD).sum();
         let whole = segments.last().is_some_and(|last| last.end() >= self.to);
-        if whole && most <= *bytes {
+        // Those that are opened here are opened for the delivery.
+        let readable = |s: &Segment| opened.open(self.lane.id, s).is_ok();
+        if whole && most <= *bytes && segments.iter().all(readable) {
             *bytes -= most;
             return;
         }
         let mut end = self.from;
-        for popped in super::deliver::messages_in(segments, self.from, self.to) {
+        for popped in super::deliver::messages_in(opened, self.lane.id, segments, self.from, self.to) {
             let size = popped.message.payload.len() + MESSAGE_OVERHEAD;
             if size > *bytes && end > self.from {
                 break;

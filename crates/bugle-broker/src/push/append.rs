@@ -6,11 +6,12 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use bugle_store::{
-    Append, AppendError, Appended, Guard, Load, Message, NewSegment, Offset, QUEUE_MODE, Segment,
+    Append, AppendError, Appended, Guard, LaneCursor, Load, Message, NewSegment, Offset, QUEUE_MODE, Segment,
     TraceContext, uuid_v7,
 };
 
@@ -40,6 +41,8 @@ pub(crate) struct Work {
     /// One per message over all jobs.
     pub(crate) slots: Vec<Slot>,
     pub(crate) ids: Ids,
+    /// The body of what was prepared last, not compressed: it is remembered so.
+    plain: Bytes,
     /// Dedupe window of the lane's queue; `None` = off.
     pub(super) window: Option<std::time::Duration>,
     /// Earlier tries of these very messages may have been stored, at any time: they are looked for by their message ids, and
@@ -71,9 +74,9 @@ impl Work {
     fn new(lane: Arc<LaneState>, jobs: Vec<PushJob>, inner: &Inner, tries: u32) -> Self {
         let seconds = inner.catalog.queue_by_id(lane.queue).map_or(3600, |q| q.options.dedup_window_seconds);
         let window = (seconds > 0).then(|| std::time::Duration::from_secs(seconds));
-        let (slots, ids) = (Vec::new(), Ids::default());
+        let (slots, ids, plain) = (Vec::new(), Ids::default(), Bytes::new());
         let once = false;
-        Self { lane, turn: None, jobs, slots, ids, window, once, screened: 0, unsure: None, tries }
+        Self { lane, turn: None, jobs, slots, ids, plain, window, once, screened: 0, unsure: None, tries }
     }
 
     /// Work for messages that belong to no waiting request, as a transaction has them.
@@ -182,8 +185,8 @@ impl Inner {
     }
 
     /// Lanes that every message is already in. Where others write to the store too, memory cannot know that the lane was
-    /// deleted meanwhile, and a duplicate of something deleted would be a lost message. Answers those of a timeline that was
-    /// left, where nothing is known any more.
+    /// deleted meanwhile, and a duplicate of something deleted would be a lost message; so would be one of something that is not
+    /// durable yet. Answers those of a timeline that was left, where nothing is known any more.
     async fn finish_known(self: &Arc<Self>, known: Vec<Work>, timeline: u64) -> Vec<Work> {
         for work in &known {
             self.meters.queues.of(work.lane.queue).push_requests.add(work.jobs.len() as u64);
@@ -192,8 +195,7 @@ impl Inner {
             known.into_iter().for_each(|work| self.finish(work));
             return Vec::new();
         }
-        let batch = known.iter().map(|work| Load::Lane(work.lane.id, QUEUE_MODE.into())).collect();
-        match self.watch(self.engine.load(batch).await) {
+        match self.lanes_of(&known.iter().collect::<Vec<_>>()).await {
             Ok(_) if self.engine.timeline() != timeline => return known,
             Ok(found) => {
                 for (work, found) in known.into_iter().zip(found) {
@@ -203,6 +205,13 @@ impl Inner {
             Err(refused) => drop(self.refuse_all(known, &refused)),
         }
         Vec::new()
+    }
+
+    /// Lanes as they are now, when everything seen of them is durable.
+    pub(super) async fn lanes_of(&self, works: &[&Work]) -> Result<Vec<Vec<LaneCursor>>, Refused> {
+        self.watch(self.engine.flush().await)?;
+        let batch = works.iter().map(|work| Load::Lane(work.lane.id, QUEUE_MODE.into())).collect();
+        self.watch(self.engine.load(batch).await)
     }
 
     /// Load lanes whose head is uncertain, and read what others wrote where it is worth it.
@@ -248,7 +257,9 @@ impl Inner {
         for id in fresh.iter().filter_map(|m| uuid_v7(&m.transaction_id)) {
             work.ids.add(id);
         }
-        let segment = NewSegment::build(fastrand::u64(..), &fresh);
+        let mut segment = NewSegment::build(fastrand::u64(..), &fresh);
+        work.plain = segment.body.clone();
+        self.pack(work.lane.queue, &fresh, &mut segment);
         let inner = work.lane.inner.lock();
         // Screening looked at what was covered then; whatever came since is for the store to check.
         let known_head = work.screened;
@@ -290,7 +301,7 @@ impl Inner {
             count,
             created_at: appended.created_at,
             id: segment.id,
-            body: segment.body.clone(),
+            body: work.plain.clone(),
         };
         self.lanes.remember(&work.lane, stored, counts);
         if !race("ring before the lane has grown") {

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use bugle_store::{AppendError, Load, NewSegment, QUEUE_MODE};
+use bugle_store::{AppendError, NewSegment};
 
 use crate::api::Refused;
 use crate::dedupe::Ids;
@@ -83,13 +83,12 @@ impl Inner {
     }
 
     /// Lanes that every message is already in. Where others write to the store too, memory cannot know that a lane was
-    /// deleted meanwhile.
+    /// deleted meanwhile, nor that its messages are durable.
     pub(super) async fn are_there(self: &Arc<Self>, known: Vec<&Work>, timeline: u64) -> Result<(), Refused> {
         if known.is_empty() || self.engine.exclusive() {
             return Ok(());
         }
-        let batch = known.iter().map(|work| Load::Lane(work.lane.id, QUEUE_MODE.into())).collect();
-        let found = self.watch(self.engine.load(batch).await)?;
+        let found = self.lanes_of(&known).await?;
         if self.engine.timeline() != timeline {
             return Err(Refused::Unavailable("the store went on on another timeline".into()));
         }

@@ -10,6 +10,7 @@ pub(crate) mod history;
 pub(crate) mod hold;
 pub(crate) mod inherit;
 pub(crate) mod lease;
+pub(crate) mod packing;
 pub(crate) mod priority;
 pub(crate) mod redrive;
 pub(crate) mod retention;

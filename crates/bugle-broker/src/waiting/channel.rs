@@ -58,8 +58,8 @@ pub(crate) struct ChannelState {
     held: BTreeMap<u64, (Option<LaneId>, PopJob)>,
     /// All lanes of the queue were walked once; from then on only changes are asked for.
     pub(crate) seeded: bool,
-    /// The walk was cut short; walk again when the ring is empty.
-    pub(crate) overflow: bool,
+    /// The walk was cut short, because there are too many lanes with messages; it goes on when the ring is empty.
+    pub(crate) overflow: Option<Walk>,
     /// Lanes written before this time are known.
     pub(crate) watermark: Timestamp,
     /// The queue is gone, or the group's record is another one: nobody may park here any more.
@@ -73,6 +73,15 @@ pub(crate) struct ChannelState {
     pub(crate) empty_checks: u32,
     /// Entries that were left when they were last looked over, see [`ChannelState::shrink`].
     kept: usize,
+}
+
+/// A walk over all lanes of a queue that was cut short.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Walk {
+    /// When it began: what was written since in lanes behind it is asked for when it has ended.
+    pub(crate) began: Timestamp,
+    /// The last lane seen.
+    pub(crate) at: LaneId,
 }
 
 /// One lane as this group sees it.
@@ -199,6 +208,11 @@ impl ChannelState {
             self.ring.push_back(id);
         }
         true
+    }
+
+    /// Whether somebody is claiming this lane.
+    pub(crate) fn is_claimed(&self, id: LaneId) -> bool {
+        self.entries.get(&id).is_some_and(|entry| entry.place == Place::Claiming)
     }
 
     /// Take the next lane believed ready; the caller claims it.
@@ -331,14 +345,19 @@ impl ChannelState {
             }
         }
         self.ring.clear();
-        (self.seeded, self.overflow, self.watermark) = (false, false, Timestamp::ZERO);
+        (self.seeded, self.overflow, self.watermark) = (false, None, Timestamp::ZERO);
         self.doubt();
     }
 
     /// Whether asking the store would tell nothing new, in this period of hearing everything.
     pub(crate) fn is_quiet(&self, lane: Option<LaneId>, period: u64) -> bool {
-        let all = self.quiet == Some(period) && self.seeded && !self.overflow;
+        let all = self.quiet == Some(period) && self.knows_all();
         all || lane.is_some_and(|lane| self.seen_empty.get(&lane) == Some(&period))
+    }
+
+    /// Whether all lanes with messages are known here, but for what came since the watermark.
+    pub(crate) fn knows_all(&self) -> bool {
+        self.seeded && self.overflow.is_none()
     }
 
     /// Whether a lane is known here, so that its growth would have been noticed.

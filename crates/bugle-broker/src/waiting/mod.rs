@@ -6,6 +6,6 @@ mod channel;
 mod pace;
 mod registry;
 
-pub(crate) use channel::{Channel, Entry, Interest, Place};
+pub(crate) use channel::{Channel, Entry, Interest, Place, Walk};
 pub(crate) use pace::Pace;
 pub(crate) use registry::{Channels, TimerKey};

@@ -310,7 +310,8 @@ impl<'r> Play<'r> {
             trace_id: None,
             producer_sub: None,
             context: None,
-            payload: self.ids.to_string().into(),
+            // Some are long enough to be compressed.
+            payload: format!("{:<1$}", self.ids, if self.ids.is_multiple_of(3) { 1200 } else { 0 }).into(),
         }
     }
 

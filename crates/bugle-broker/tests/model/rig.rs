@@ -153,9 +153,11 @@ impl Rig {
             retention_interval: NEVER,
             eviction_interval: NEVER,
             metrics_interval: NEVER,
+            compression: Some(Codec::Zstd),
             ..BrokerConfig::default()
         };
         if tight {
+            config.compression = Some(Codec::Lz4);
             (config.dedupe_memory, config.segment_cache, config.max_cached_lanes) = (0, 0, 2);
         }
         Broker::open(self.engine.clone(), config).await.unwrap()

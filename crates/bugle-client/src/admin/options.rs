@@ -76,6 +76,10 @@ options! {
     enforce: Vec<Enforced>;
     /// Deliver nothing for now; pushes and acknowledgements go on.
     paused: bool;
+    /// Kept and told, for programs that look for it; nothing here acts on it.
+    retention_sink_hold: String;
+    /// The same, in seconds.
+    retention_sink_hold_max_seconds: u64;
 }
 
 #[cfg(test)]
@@ -90,8 +94,7 @@ mod tests {
             serde_json::to_value(&options).unwrap(),
             json!({"leaseTime": 5, "enforce": ["maxSize", "ttl"]})
         );
-        let echoed =
-            json!({"leaseTime": 5, "enforce": ["maxSize", "ttl"], "retentionSinkHold": "", "odd": null});
+        let echoed = json!({"leaseTime": 5, "enforce": ["maxSize", "ttl"], "odd": null});
         assert_eq!(serde_json::from_value::<QueueOptions>(echoed).unwrap(), options);
     }
 }

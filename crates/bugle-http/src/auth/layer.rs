@@ -19,7 +19,8 @@ use http::header::{self, AUTHORIZATION, ORIGIN, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
-use tracing::Instrument;
+use tracing::instrument::Instrumented;
+use tracing::{Instrument, Span};
 
 use super::AuthError;
 use super::callers::{CallerLimits, Callers, Inside, Who};
@@ -28,6 +29,7 @@ use super::origin::{foreign_fetch, local, named_hosts, on_list, same};
 use super::roles::{Caller, Level, Peer, Rule, listed, rule};
 use super::token::{Denied, JwtConfig, Tokens};
 use crate::access::Record;
+use crate::aside::{all_aside, may_be_long};
 use crate::edge::Edge;
 use crate::error::{Failure, caught};
 use crate::request_id::{RequestId, TraceIds, X_REQUEST_ID};
@@ -141,11 +143,11 @@ impl Gate {
             After { id, record, origin: policy.welcome_origin(request.headers()), inside: None, recording };
         let way: Way<_> = match policy.admit(door, &request, rule) {
             Step::Refuse(response) => Either::Left(ready(response)),
-            Step::Public => Either::Right(Either::Left(caught(router.call(request)).instrument(span))),
+            Step::Public => answered(router, request, span),
             Step::Open => match self.count(&policy, None, door, &mut request) {
                 Ok(inside) => {
                     after.inside = inside;
-                    Either::Right(Either::Left(caught(router.call(request)).instrument(span)))
+                    answered(router, request, span)
                 }
                 Err(refused) => Either::Left(ready(refused.into_response())),
             },
@@ -155,7 +157,7 @@ impl Gate {
                     Ok(inside) => {
                         after.inside = inside;
                         request.extensions_mut().insert(caller);
-                        Either::Right(Either::Left(caught(router.call(request)).instrument(span)))
+                        answered(router, request, span)
                     }
                     Err(refused) => Either::Left(ready(refused.into_response())),
                 }
@@ -176,6 +178,9 @@ impl Gate {
                         Err(refused) => return refused.into_response(),
                     };
                     request.extensions_mut().insert(caller);
+                    if may_be_long(request.uri().path()) {
+                        return Box::pin(all_aside(caught(router.call(request)))).await;
+                    }
                     caught(router.call(request)).await
                 };
                 Either::Right(Either::Right(checked.instrument(span).boxed()))
@@ -203,8 +208,18 @@ impl Gate {
     }
 }
 
-type Way<F> =
-    Either<Ready<Response>, Either<tracing::instrument::Instrumented<F>, BoxFuture<'static, Response>>>;
+type Way<F> = Either<Ready<Response>, Either<Instrumented<F>, BoxFuture<'static, Response>>>;
+
+/// Have `router` answer a request.
+fn answered(
+    router: &TowerToHyperService<Router>,
+    request: Request<Body>,
+    span: Span,
+) -> Way<impl Future<Output = Response> + Send + use<>> {
+    let long = may_be_long(request.uri().path());
+    let answer = caught(router.call(request)).instrument(span);
+    Either::Right(if long { Either::Right(all_aside(answer).boxed()) } else { Either::Left(answer) })
+}
 
 /// Where a request came in.
 #[derive(Clone, Copy, Debug)]

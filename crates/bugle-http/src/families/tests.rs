@@ -128,6 +128,7 @@ fn every_number_of_waiting_and_claiming_is_written_in_its_place() {
             "bugle_claim_served_total 6",
             "bugle_claim_lanes_total 72",
             "bugle_claim_lost_total 73",
+            "bugle_claim_cached_total 75",
             "bugle_claim_empty_total 74",
             "bugle_claim_served_per_call 1.5",
             "bugle_pending_checks_total{result=\"check\"} 81",

@@ -6,8 +6,9 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
 use bugle_broker::{AckItem, Acked, Refused};
-use bugle_store::QUEUE_MODE;
+use bugle_store::{Group, QUEUE_MODE};
 use bugle_wire::{AckBatchRequest, AckEntry, AckResult, read};
+use bytes::Bytes;
 use http::StatusCode;
 
 use crate::app::App;
@@ -36,14 +37,18 @@ pub(crate) async fn batch(
     body: Body,
 ) -> Result<Response, Failure> {
     let body = body::read(body, &app.config).await?;
-    let items = {
-        let request: AckBatchRequest<'_> = read(&body)?;
-        let group = group(&request.consumer_group, &app.terms.anonymous, &|field| field.to_owned())?;
-        objects(&request.acknowledgments, "acknowledgments", "acknowledgments array is required")?
-            .map(|(i, entry)| ack(entry?, group.clone(), &|field| format!("acknowledgments[{i}].{field}")))
-            .collect::<Result<Vec<_>, Refused>>()?
-    };
+    let items = body::digest(&body, || items(&body, &app.terms.anonymous))?;
     settle(&app, items, &traced).await
+}
+
+/// Everything in the body of a batch.
+fn items(body: &Bytes, anonymous: &Group) -> Result<Vec<AckItem>, Failure> {
+    let request: AckBatchRequest<'_> = read(body)?;
+    let group = group(&request.consumer_group, anonymous, &|field| field.to_owned())?;
+    let items = objects(&request.acknowledgments, "acknowledgments", "acknowledgments array is required")?
+        .map(|(i, entry)| ack(entry?, group.clone(), &|field| format!("acknowledgments[{i}].{field}")))
+        .collect::<Result<Vec<_>, Refused>>()?;
+    Ok(items)
 }
 
 async fn settle(app: &App, items: Vec<AckItem>, traced: &Traced) -> Result<Response, Failure> {

@@ -17,6 +17,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use tokio::time::{Instant, timeout_at};
 
 use crate::app::App;
+use crate::aside::all_aside;
 use crate::error::Failure;
 use crate::hub::{RECENT, Topic};
 use crate::query::Query;
@@ -39,7 +40,7 @@ pub(crate) async fn events(
     };
     let (mut listener, begin) = app.hub.join(topics, recent).ok_or_else(too_many)?;
     if begin {
-        tokio::spawn(ticker::tick(app.clone()));
+        tokio::spawn(all_aside(ticker::tick(app.clone())));
     }
     let mut first = vec![Bytes::from_static(b"retry: 2000\n\n")];
     first.append(&mut listener.before);

@@ -10,6 +10,7 @@ use http::StatusCode;
 use crate::app::App;
 use crate::error::json;
 use crate::hearing::{carriers, hearing};
+use crate::inbox::inbox;
 use crate::routes::metrics::shared_in_short;
 
 const SERVER: &str = "bugle";
@@ -64,6 +65,7 @@ pub(crate) async fn health(State(app): State<Arc<App>>) -> Response {
         waiting: health.waiting,
         hearing: hearing(&reading),
         carriers: carriers(&reading),
+        inbox: inbox(&reading),
         shared_state: shared_in_short(&reading),
     };
     json(if connected { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, &body)

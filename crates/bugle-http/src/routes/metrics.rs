@@ -21,6 +21,7 @@ use crate::error::json;
 use crate::exposition::{OPEN_METRICS, TEXT};
 use crate::families::{ratio, write};
 use crate::hearing::{carriers, dropped, healthy_peers, hearing};
+use crate::inbox::inbox;
 use crate::process::Process;
 
 pub(crate) async fn prometheus(State(app): State<Arc<App>>) -> Response {
@@ -86,6 +87,7 @@ fn shared(reading: &Reading) -> SharedState<'_> {
         between: between_servers(reading),
         maintenance_mode: reading.switches.push_maintenance,
         pop_maintenance_mode: reading.switches.pop_maintenance,
+        inbox: inbox(reading),
         local_sidecars: waiting.shards,
         group_backoff: BackoffCount {
             groups_tracked: waiting.keys,
@@ -200,6 +202,7 @@ mod tests {
             ("/transport", json!({"sent": 222, "received": 224, "dropped": 30})),
             ("/carriers/1/peers/1/healthy", json!(false)),
             ("/server_health", json!({"servers_tracked": 2, "servers_alive": 1, "servers_dead": 1})),
+            ("/inbox/blockedQueues/0/queue", json!("full")),
             ("/local_sidecars", json!(60)),
             (
                 "/group_backoff",

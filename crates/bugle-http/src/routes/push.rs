@@ -24,7 +24,7 @@ pub(crate) async fn push(
     body: Body,
 ) -> Result<Response, Failure> {
     let body = body::read(body, &app.config).await?;
-    let items = items(&body, producer.sender.clone())?;
+    let items = body::digest(&body, || items(&body, producer.sender.clone()))?;
     drop(body);
     producer.sends(items.len())?;
     if items.is_empty() {

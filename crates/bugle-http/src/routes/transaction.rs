@@ -29,7 +29,8 @@ pub(crate) async fn transaction(
     body: Body,
 ) -> Result<Response, Failure> {
     let body = body::read(body, &app.config).await?;
-    let (operations, required) = bundle(&body, &app.terms.anonymous, producer.sender.clone())?;
+    let (operations, required) =
+        body::digest(&body, || bundle(&body, &app.terms.anonymous, producer.sender.clone()))?;
     drop(body);
     producer.sends(operations.iter().filter(|operation| matches!(operation, Operation::Push(_))).count())?;
     let done = if operations.is_empty() {

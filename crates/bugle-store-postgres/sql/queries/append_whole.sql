@@ -4,18 +4,4 @@ WITH s AS MATERIALIZED (
     SELECT l.lane_id, l.head, u.known, u.guard, u.count, u.greatest, u.segment_id, u.body, u.a, u.b,
            greatest(l.written_at, u.at) AS stamp,
            CASE WHEN greatest(l.written_at, u.at) / 1000000 < $9 - 30 THEN $9 END AS touched{lane_place}
-    FROM unnest($3::uuid[], $4::bigint[], $5::int[], $6::int[], $7::bigint[], $8::uuid[], $10::bigint[], $11::bytea[],
-                $13::int[], $14::int[])
-         AS u (lane_id, known, guard, count, at, greatest, segment_id, body, a, b)
-    {lane_to_lock}
-    ORDER BY l.lane_id
-    FOR NO KEY UPDATE OF l
-), moved AS (
-    {append}
-      AND (s.guard = 0 OR s.head = s.known)
-    RETURNING l.lane_id, s.head, s.count, s.stamp, s.segment_id, s.body, s.a, s.b
-)
-INSERT INTO {schema}.segments (bucket, lane_id, base, count, created_at, segment_id, fingerprints, body)
-SELECT $1, m.lane_id, m.head, m.count, m.stamp, m.segment_id, ($12::bigint[])[m.a:m.b], m.body
-FROM moved m
-RETURNING lane_id, base, created_at
+{append_from}

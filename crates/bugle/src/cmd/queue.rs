@@ -138,17 +138,24 @@ fn options(given: &[String]) -> Result<QueueOptions> {
             (_, Ok(value)) => value,
             (_, Err(_)) => Value::from(value),
         };
+        check(&name, &value).with_context(|| format!("option {name}"))?;
         map.insert(name, value);
     }
-    let options: QueueOptions = serde_json::from_value(map.clone().into())
-        .map_err(|error| End::Usage(format!("the options make no sense: {error}")))?;
-    let known = serde_json::to_value(&options)?;
-    if let Some(name) = map.keys().find(|name| known.get(name).is_none()) {
-        bail!(End::Usage(format!(
-            "no option is called {name}; `bugle queue configure QUEUE` prints all there are"
-        )));
+    Ok(serde_json::from_value(map.into())?)
+}
+
+/// One option by itself, so that it can be named.
+fn check(name: &str, value: &Value) -> Result<(), End> {
+    if value.is_null() {
+        return Err(End::Usage("needs a value".to_owned()));
     }
-    Ok(options)
+    let read: Result<QueueOptions, _> = serde_json::from_value(json!({ name: value }));
+    let known = read.map_err(|error| End::Usage(error.to_string()))?;
+    if known == QueueOptions::default() {
+        let text = "there is none of this name; `bugle queue configure QUEUE` prints all there are";
+        return Err(End::Usage(text.to_owned()));
+    }
+    Ok(())
 }
 
 /// `lease-time` as `leaseTime`.
@@ -231,10 +238,14 @@ mod tests {
 
     #[test]
     fn what_is_no_option_is_named() {
-        for (given, named) in
-            [("leaseTim=1", "leaseTim"), ("leaseTime", "leaseTime"), ("leaseTime=x", "options")]
-        {
-            let error = read(&[given]).unwrap_err().to_string();
+        for (given, named) in [
+            ("leaseTim=1", "leaseTim"),
+            ("leaseTime", "leaseTime"),
+            ("leaseTime=x", "leaseTime"),
+            ("ttl=null", "ttl"),
+            ("enforce=x", "enforce"),
+        ] {
+            let error = format!("{:#}", read(&["priority=1", given]).unwrap_err());
             assert!(error.contains(named), "{error}");
         }
     }

@@ -36,7 +36,7 @@ const COLUMNS: [Column; 7] = [
     Column("MESSAGES", "/messages/total", Kind::Number),
     Column("PENDING", "/messages/pending", Kind::Number),
     Column("PROCESSING", "/messages/processing", Kind::Number),
-    Column("BYTES", "/retainedBytes", Kind::Number),
+    Column("DEAD", "/messages/deadLetter", Kind::Number),
     Column("CREATED", "/createdAt", Kind::Text),
 ];
 

@@ -18,7 +18,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::connection::ConnectionArgs;
 use crate::ending::End;
 use crate::moment::Moment;
-use crate::output::{self, Format, OutputArgs, colours, plain, put};
+use crate::output::{self, Format, OutputArgs, colours, compact, plain, put};
 use crate::settings::Span;
 
 /// Messages of one page, the most that a server gives.
@@ -189,7 +189,7 @@ fn print(args: &TailArgs, messages: &[(Listed, Box<RawValue>)]) -> Result<()> {
     let (dim, normal) = if colours() { ("\x1b[2m", "\x1b[0m") } else { ("", "") };
     let lines = messages.iter().map(|(message, _)| {
         let (partition, id) = (plain(&message.partition), plain(&message.transaction_id));
-        let (time, payload) = (message.created_at, plain(message.data.get()));
+        let (time, payload) = (message.created_at, plain(&compact(message.data.get())));
         format!("{dim}{time:.3}  {partition}  {id}{normal}  {payload}\n")
     });
     put(&lines.collect::<String>())

@@ -1,12 +1,12 @@
 //! `bugle trace`: a message and what was recorded on its way, or all that carries a trace name.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Args;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::connection::ConnectionArgs;
-use crate::output::{Column, Format, Kind, OutputArgs, facts, put};
+use crate::output::{Column, Format, Kind, Members, OutputArgs, cell, entries, facts, find, put};
 
 /// Arguments of `bugle trace`.
 #[derive(Debug, Args)]
@@ -78,19 +78,16 @@ pub(crate) async fn run(args: TraceArgs) -> Result<()> {
         Format::Json => put(&format!("{{\"message\":{},\"events\":{}}}\n", message.get(), traces.get())),
         Format::Ndjson => args.output.list(&traces, Some("traces"), &EVENTS).map(drop),
         Format::Table => {
-            put(&format!("{}\n", described(&serde_json::from_str(message.get())?)))?;
+            put(&format!("{}\n", described(&message)?))?;
             args.output.list(&traces, Some("traces"), &EVENTS).map(drop)
         }
     }
 }
 
 /// The message and where each group is with it.
-fn described(message: &Value) -> String {
-    let text = |at: &str| match message.pointer(at) {
-        None | Some(Value::Null) => "-".to_owned(),
-        Some(Value::String(text)) => text.clone(),
-        Some(other) => other.to_string(),
-    };
+fn described(message: &RawValue) -> Result<String> {
+    let members: Members<'_> = serde_json::from_str(message.get()).context("the message")?;
+    let text = |at: &str| cell(find(&members, at), Kind::Text);
     let mut lines = vec![
         ("message", text("/id")),
         ("queue", text("/queue")),
@@ -99,15 +96,20 @@ fn described(message: &Value) -> String {
         ("status", text("/status")),
         ("pushed", text("/createdAt")),
     ];
-    if message["errorMessage"].is_string() {
-        lines.push(("error", text("/errorMessage")));
+    if let Some(traceparent) = find(&members, "/traceparent") {
+        lines.push(("trace context", cell(Some(traceparent), Kind::Text)));
+    }
+    let error = text("/errorMessage");
+    if error != "-" {
+        lines.push(("error", error));
         lines.push(("failed tries", text("/retryCount")));
     }
-    for group in message["consumerGroups"].as_array().into_iter().flatten() {
+    for group in find(&members, "/consumerGroups").map_or(Ok(Vec::new()), |groups| entries(groups, None))? {
+        let group: Value = serde_json::from_str(group.get())?;
         let name = group["name"].as_str().unwrap_or_default();
         let done = if group["consumed"] == true { "consumed" } else { "not consumed" };
         lines.push(("group", format!("{name}: {done}")));
     }
-    lines.push(("payload", text("/payload")));
-    facts(&lines)
+    lines.push(("payload", cell(find(&members, "/payload"), Kind::Json)));
+    Ok(facts(&lines))
 }

@@ -8,12 +8,16 @@ use bugle_broker::{BrokerConfig, EncryptionKey};
 use bugle_http::{HttpConfig, ServeConfig, TelemetryConfig};
 use bugle_pg::PoolOptions;
 use bugle_spool::SpoolOptions;
+use bugle_store::Codec;
 
 use super::amount::{Range, Size, Span};
 use super::auth::{self, AuthSettings};
-use super::raw::{LogFormat, Raw};
+use super::raw::{Compression, LogFormat, Raw};
 use super::telemetry;
 use super::waking::{self, WakingSettings};
+
+/// More threads than this help nobody.
+const MOST_THREADS: usize = 1024;
 
 /// Everything the server needs to know.
 #[derive(Debug)]
@@ -30,6 +34,8 @@ pub(crate) struct Settings {
     pub(crate) spool: SpoolOptions,
     /// How other servers are told and heard.
     pub(crate) waking: WakingSettings,
+    /// Threads that answer requests.
+    pub(crate) worker_threads: usize,
     /// Time between not being ready and not accepting.
     pub(crate) drain_delay: Duration,
     /// Settings of the routes.
@@ -69,6 +75,8 @@ pub(crate) struct PostgresSettings {
     pub(crate) pooler: bool,
     /// Fewest and most connections.
     pub(crate) connections: (usize, usize),
+    /// Partitions are free again before an append is durable.
+    pub(crate) early_release: bool,
 }
 
 impl std::fmt::Debug for StoreSettings {
@@ -114,6 +122,7 @@ fn defaults() -> Raw {
         body_timeout: Some(Span(http.body_timeout)),
         min_body_rate: Some(Size(http.min_body_rate)),
         answer_timeout: Some(Span(serve.answer_timeout)),
+        worker_threads: Some(0),
         drain_delay: Some(Span(Duration::ZERO)),
         shutdown_grace: Some(Span(serve.shutdown_grace)),
         default_timeout: Some(Span(http.default_wait)),
@@ -122,6 +131,7 @@ fn defaults() -> Raw {
         pg_buckets: Some(1),
         pg_pooler: Some(false),
         pg_connections: Some(Range(pool.min, pool.max)),
+        early_lock_release: Some(false),
         ..broker_defaults(&broker)
     }
 }
@@ -150,6 +160,7 @@ fn broker_defaults(broker: &BrokerConfig) -> Raw {
         claim_rounds: Some(broker.claim_rounds),
         dedupe_memory: Some(Size(broker.dedupe_memory)),
         segment_cache: Some(Size(broker.segment_cache)),
+        compression: Some(Compression::Off),
         max_cached_partitions: Some(broker.max_cached_lanes),
         ..waking::defaults(broker).or(auth::defaults()).or(telemetry::defaults())
     }
@@ -208,6 +219,7 @@ impl Settings {
             store,
             listen: get(raw.listen, "listen")?,
             insecure: get(raw.insecure, "insecure")?,
+            worker_threads: worker_threads(get(raw.worker_threads, "worker-threads")?)?,
             drain_delay: get(raw.drain_delay, "drain-delay")?.0,
             log_format: get(raw.log_format, "log-format")?,
             log_level: get(raw.log_level, "log-level")?,
@@ -227,6 +239,13 @@ impl Settings {
     }
 }
 
+/// How many threads answer requests.
+fn worker_threads(asked: usize) -> Result<usize> {
+    ensure!(asked <= MOST_THREADS, "worker-threads must be at most {MOST_THREADS}");
+    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+    Ok(if asked == 0 { cores().saturating_sub(1).clamp(1, MOST_THREADS) } else { asked })
+}
+
 fn store(raw: &Raw) -> Result<StoreSettings> {
     let store = get(raw.store.as_deref(), "store")?;
     if store == "embedded" {
@@ -244,6 +263,7 @@ fn store(raw: &Raw) -> Result<StoreSettings> {
         buckets: positive(raw.pg_buckets, "pg-buckets")?,
         pooler: get(raw.pg_pooler, "pg-pooler")?,
         connections: (least, most),
+        early_release: get(raw.early_lock_release, "early-lock-release")?,
     }))
 }
 
@@ -283,6 +303,11 @@ fn broker(raw: &Raw) -> Result<BrokerConfig> {
         claim_rounds: positive(raw.claim_rounds, "claim-rounds")?,
         dedupe_memory: get(raw.dedupe_memory, "dedupe-memory")?.0,
         segment_cache: get(raw.segment_cache, "segment-cache")?.0,
+        compression: match get(raw.compression, "compression")? {
+            Compression::Off => None,
+            Compression::Lz4 => Some(Codec::Lz4),
+            Compression::Zstd => Some(Codec::Zstd),
+        },
         max_cached_lanes: positive(raw.max_cached_partitions, "max-cached-partitions")?,
         retention_interval: lasting(raw.retention_interval, "retention-interval")?,
         eviction_interval: lasting(raw.eviction_interval, "eviction-interval")?,

@@ -31,6 +31,19 @@ pub(crate) enum AuthMode {
     On,
 }
 
+/// How stored messages are compressed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Compression {
+    /// Not at all.
+    #[default]
+    Off,
+    /// Little processor time, less saved.
+    Lz4,
+    /// More processor time, more saved.
+    Zstd,
+}
+
 /// One list, from which flags, variables, keys and the merging of sources are made.
 macro_rules! raw {
     ($($(#[$meta:meta])* $name:ident: $type:ty, $env:literal;)*) => {
@@ -343,6 +356,9 @@ raw! {
     /// Fewest and most connections; load decides [default: 1,16]
     #[arg(help_heading = "PostgreSQL", value_name = "MIN,MAX")]
     pg_connections: Range, "BUGLE_PG_CONNECTIONS";
+    /// Let the next append of a partition go on before the one before it is durable; each is answered when it is (docs/tuning.md)
+    #[arg(help_heading = "PostgreSQL", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    early_lock_release: bool, "BUGLE_EARLY_LOCK_RELEASE";
 
     /// Tell other servers by NOTIFY what moved, and LISTEN to them [default: true]
     #[arg(help_heading = "Waking", value_name = "BOOL")]
@@ -402,9 +418,12 @@ raw! {
     /// Most requests queued per verb before 429 is answered [default: 100000]
     #[arg(help_heading = "Tuning", value_name = "N")]
     max_queued: usize, "BUGLE_MAX_QUEUED";
-    /// Store calls in flight per verb; load decides [default: 2,8]
+    /// Store calls in flight per verb; load decides, and one that takes long does not count [default: 2,8]
     #[arg(help_heading = "Tuning", value_name = "MIN,MAX")]
     calls_in_flight: Range, "BUGLE_CALLS_IN_FLIGHT";
+    /// Threads that answer requests; 0: the machine's cores less one, which is left to the store [default: 0]
+    #[arg(help_heading = "Tuning", value_name = "N")]
+    worker_threads: usize, "BUGLE_WORKER_THREADS";
     /// Serve woken waiters before new pops [default: true]
     #[arg(help_heading = "Tuning", value_name = "BOOL")]
     priority_dispatch: bool, "BUGLE_PRIORITY_DISPATCH";
@@ -420,6 +439,12 @@ raw! {
     /// Memory for fresh messages [default: 64MiB]
     #[arg(help_heading = "Tuning", value_name = "SIZE")]
     segment_cache: Size, "BUGLE_SEGMENT_CACHE";
+    /// Compress stored messages where it saves room [default: off]
+    ///
+    /// Messages that are pushed together are compressed together; short and encrypted ones are left alone, and so are those of queues where
+    /// it does not pay. All servers on one database must be able to read it before one writes it (docs/tuning.md).
+    #[arg(help_heading = "Tuning", value_name = "CODEC")]
+    compression: Compression, "BUGLE_COMPRESSION";
     /// Partitions kept in memory [default: 200000]
     #[arg(help_heading = "Tuning", value_name = "N")]
     max_cached_partitions: usize, "BUGLE_MAX_CACHED_PARTITIONS";

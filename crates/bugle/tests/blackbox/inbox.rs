@@ -49,6 +49,12 @@ async fn drained(server: &Server, queue: &str, wanted: usize) -> HashMap<String,
     found
 }
 
+/// Health, and the state that servers share.
+async fn told_by(server: &Server) -> (Value, Value) {
+    let state = server.get("/api/v1/system/shared-state").await.expect(200);
+    (server.get("/health").await.expect(200), state)
+}
+
 on_every_database! {
     async fn a_commit_is_delivered_once_and_at_once_and_a_rollback_never(on: On) {
         let (server, mut sql) = (listening(&on).await, Sql::to(&on).await);
@@ -184,10 +190,23 @@ on_every_database! {
         sql.run(&format!("BEGIN; {rows} COMMIT")).await;
         server.until("it is full", |m| m.get("bugle_inbox_blocked_queues") == 1.0).await;
         server.until("and counted", |m| m.get("bugle_inbox_waiting") == 3.0).await;
+        let (health, state) = told_by(&server).await;
+        assert_eq!(health["status"], "healthy", "one queue is not the server: {health}");
+        for told in [&health["inbox"], &state["inbox"]] {
+            assert_eq!((&told["waiting"], &told["blocked"]), (&json!(3), &json!(1)), "{told}");
+            let queue = &told["blockedQueues"][0];
+            assert_eq!(queue["queue"], "full", "{told}");
+            assert!(queue["reason"].as_str().unwrap().contains("maxSize"), "{told}");
+            assert!(queue["blockedForMs"].as_f64().unwrap() >= 0.0 && told["oldestMs"].as_f64().unwrap() > 0.0, "{told}");
+        }
+        assert_eq!(server.get("/health/live").await.status, 200);
+        assert_eq!(server.get("/health/ready").await.status, 200);
         sql.run(&push("other", "p", "passes")).await;
         assert_eq!(ids(&server.pop_some("/queue/other?wait=true").await), ["passes"]);
         assert_eq!(drained(&server, "full", 5).await["p"], ["0", "1", "2", "3", "4"]);
         server.until("nothing waits", |m| m.get("bugle_inbox_blocked_queues") == 0.0).await;
+        let (health, _) = told_by(&server).await;
+        assert_eq!((&health["inbox"]["blocked"], &health["inbox"]["blockedQueues"]), (&json!(0), &json!([])));
     }
 
     async fn messages_for_an_encrypted_queue_wait_for_a_key(on: On) {
@@ -196,6 +215,9 @@ on_every_database! {
         let mut sql = Sql::to(&on).await;
         sql.run(&push("secret", "p", "s")).await;
         server.until("it has no key", |m| m.get("bugle_inbox_blocked_queues") == 1.0).await;
+        let (health, _) = told_by(&server).await;
+        let reason = health["inbox"]["blockedQueues"][0]["reason"].as_str().unwrap();
+        assert!(reason.contains("encryption"), "{health}");
         drop(server);
         let key = format!("--encryption-key=k:{}", "00".repeat(32));
         let server = on.start_with(&[&key]).await;

@@ -31,6 +31,8 @@ mod client_servers;
 #[cfg(test)]
 mod command;
 #[cfg(test)]
+mod compression;
+#[cfg(test)]
 mod contract;
 #[cfg(test)]
 mod dead_letters;

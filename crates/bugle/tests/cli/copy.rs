@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::{On, Ran, Server, until};
 
@@ -73,6 +73,26 @@ on_both_engines! {
         assert_eq!(to.json(&["pop", "two", "-g", "idle", "--subscribe", "new"])[0]["data"], 1, "idle has everything before it");
         assert!(!from.bugle(&["groups"]).ok().contains("bugle-copy"), "nothing is left of it");
         assert!(!from.dir().join("bugle-copy.json").exists());
+    }
+
+    fn messages_stay_in_the_trace_they_belong_to(on: On) {
+        let (from, other) = (on.start(), On::embedded());
+        let to = other.start();
+        let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+        from.post(&["api", "v1", "push"], &json!({"items": [
+            {"queue": "q", "payload": 1, "traceparent": parent, "tracestate": "a=1,b=2"},
+            {"queue": "q", "payload": 2, "traceparent": parent},
+            {"queue": "q", "payload": 3},
+        ]}));
+        copy(&from, &to, &[]).ok();
+        let popped = to.json(&["pop", "q", "-b", "9"]);
+        let contexts: Vec<Value> = popped
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|message| json!([message["traceparent"], message["tracestate"]]))
+            .collect();
+        assert_eq!(contexts, [json!([parent, "a=1,b=2"]), json!([parent, null]), json!([null, null])], "{popped}");
     }
 }
 

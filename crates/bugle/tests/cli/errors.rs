@@ -28,6 +28,22 @@ fn a_server_that_is_not_there_is_told_with_what_to_do() {
 }
 
 #[test]
+fn what_is_not_there_and_what_makes_no_sense_is_told_by_name_with_what_to_do() {
+    let on = On::embedded();
+    let server = on.start();
+    for (args, status, wanted) in [
+        (&["queue", "describe", "nowhere"][..], 3, ["Queue not found", "`bugle queues`"]),
+        (&["group", "describe", "nobody"], 3, ["nobody", "`bugle groups`"]),
+        (&["queue", "configure", "q", "leaseTime=long"], 2, ["option leaseTime", "expected u64"]),
+        (&["queue", "configure", "q", "leaseTim=1"], 2, ["option leaseTim:", "prints all"]),
+    ] {
+        let complaint = server.bugle(args).fails(status);
+        assert!(wanted.iter().all(|part| complaint.contains(part)), "{args:?}: {complaint}");
+    }
+    assert_eq!(server.json(&["queues"])["total"], 0, "and nothing is made by it");
+}
+
+#[test]
 fn an_api_key_is_taken_from_the_environment_or_a_file_and_its_absence_told() {
     let on = On::embedded();
     let server = on.start_with(&["--api-keys=me:read-only:0123456789abcdef0123456789abcdef"]);

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::Stdio;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::{On, until};
 use crate::terminal::Terminal;
@@ -24,10 +24,24 @@ on_both_engines! {
     fn a_file_pushed_twice_is_stored_once(on: On) {
         let server = on.start();
         let push = || server.bugle_with(&["push", "q", "-t", "load-7", "-o", "json"], "1\n2\n3\n").ok();
-        let counts = |text: String| serde_json::from_str::<serde_json::Value>(&text).unwrap();
+        let counts = |text: String| serde_json::from_str::<Value>(&text).unwrap();
         assert_eq!(counts(push()), json!({"queued": 3, "duplicate": 0, "buffered": 0, "failed": 0, "bad": 0}));
         assert_eq!(counts(push())["duplicate"], 3);
         assert_eq!(server.payloads("q", "g"), ["1", "2", "3"]);
+    }
+
+    fn every_message_belongs_to_the_trace_that_was_named(on: On) {
+        let server = on.start();
+        let context = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+        server.bugle(&["push", "q", "1", "--traceparent", context]).ok();
+        server.bugle_with(&["push", "q", "--traceparent", context], "2\n3\n").ok();
+        server.bugle(&["push", "q", "4"]).ok();
+        let popped = server.json(&["pop", "q", "-b", "9"]);
+        let contexts: Vec<&Value> = popped.as_array().unwrap().iter().map(|message| &message["traceparent"]).collect();
+        assert_eq!(contexts, [&json!(context), &json!(context), &json!(context), &Value::Null], "{popped}");
+        let complaint = server.bugle(&["push", "other", "5", "--traceparent", "00-nonsense-01"]).fails(4);
+        assert!(complaint.contains("traceparent must be a W3C traceparent"), "{complaint}");
+        server.bugle(&["pop", "other"]).fails(6);
     }
 
     fn more_than_memory_should_hold_at_once_is_pushed_in_order(on: On) {
@@ -39,7 +53,7 @@ on_both_engines! {
         let ran = server.bugle_with(&["push", "q", "-p", "p", "--batch", "100"], &lines);
         assert_eq!(ran.ok(), "3000 queued\n");
         let listed = server.bugle(&["pop", "q", "-b", "3000", "-o", "ndjson"]).ok();
-        let numbers = listed.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        let numbers = listed.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         let numbers: Vec<u64> = numbers.map(|message| message["data"]["n"].as_u64().unwrap()).collect();
         assert!(!numbers.is_empty() && numbers.iter().copied().eq(0..numbers.len() as u64));
     }

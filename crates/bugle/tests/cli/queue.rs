@@ -26,6 +26,26 @@ on_both_engines! {
 }
 
 #[test]
+fn every_option_that_is_printed_can_be_set() {
+    let on = On::embedded();
+    let server = on.start();
+    let told = server.json(&["queue", "configure", "q", "enforce=ttl,priority", "retentionSinkHold=later"]);
+    let options = told["options"].as_object().unwrap();
+    assert!(options.len() > 15 && options["retentionSinkHold"] == "later", "{options:?}");
+    let spelled = |value: &serde_json::Value| match value {
+        serde_json::Value::Array(parts) => {
+            parts.iter().filter_map(|part| part.as_str()).collect::<Vec<_>>().join(",")
+        }
+        serde_json::Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let all: Vec<String> = options.iter().map(|(name, value)| format!("{name}={}", spelled(value))).collect();
+    let mut words = vec!["queue", "configure", "q"];
+    words.extend(all.iter().map(String::as_str));
+    assert_eq!(server.json(&words)["options"], told["options"]);
+}
+
+#[test]
 fn what_makes_no_sense_changes_nothing() {
     let on = On::embedded();
     let server = on.start();

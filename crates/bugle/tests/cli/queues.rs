@@ -7,7 +7,7 @@ on_both_engines! {
         server.push("two", "b", &["3"]);
         let table = server.bugle(&["queues"]).ok();
         let lines: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
-        assert_eq!(lines[0], ["QUEUE", "PARTITIONS", "MESSAGES", "PENDING", "PROCESSING", "BYTES", "CREATED"]);
+        assert_eq!(lines[0], ["QUEUE", "PARTITIONS", "MESSAGES", "PENDING", "PROCESSING", "DEAD", "CREATED"]);
         assert!(lines.iter().any(|line| line[..4] == ["one", "1", "2", "2"]), "{table}");
         let names = |text: &str| {
             let mut names: Vec<String> = text

@@ -1,17 +1,33 @@
 //! Two servers on one database.
 
 use std::path::Path;
+use std::process::Command;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
 use crate::page::Page;
-use crate::server::Server;
+use crate::server::{Api, Server};
 use crate::traffic::Traffic;
 
 /// Its tables, beside those of other runs on the same database.
 fn schema() -> String {
     format!("dashboard_{}", std::process::id())
+}
+
+/// What a queue says that takes no more.
+const FULL: &str = "is full: 1 of maxSize 1";
+
+/// An application pushes more, in a transaction of its own, than a queue takes.
+fn block_inbox(api: &Api, dsn: &str) -> Result<()> {
+    let options = json!({ "maxSize": 1, "enforce": ["maxSize"] });
+    api.post("/api/v1/configure", &json!({ "queue": "invoices", "options": options }))?;
+    let pushes =
+        format!("SELECT {}.push('invoices', 'customer-7', n::text) FROM generate_series(1, 3) n", schema());
+    let mut psql = Command::new("psql");
+    let ran = psql.arg(dsn).args(["-v", "ON_ERROR_STOP=1", "-qc", &pushes]).output().context("psql")?;
+    ensure!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    Ok(())
 }
 
 pub(crate) fn two_servers(page: &mut Page, program: &Path, dsn: &str) -> Result<()> {
@@ -34,11 +50,18 @@ pub(crate) fn two_servers(page: &mut Page, program: &Path, dsn: &str) -> Result<
     // A push through the other one arrives at a consumer that waits here, and the other one is listed for it.
     south.api().post("/api/v1/push", &json!({ "items": [{ "queue": "orders", "payload": "from afar" }] }))?;
     ensure!(page.eval("document.body.innerText.includes('postgres')")? == true, "the engine is named");
+    block_inbox(&north.api(), dsn)?;
     page.eval("new Promise((done) => setTimeout(done, 6000))")?;
+    page.until(&format!(
+        "document.querySelector('a[href=\"#/queues/invoices\"]')?.innerText.includes('{FULL}')"
+    ))?;
     page.judge("cluster-postgres")?;
 
     page.go("/")?;
     page.until("document.querySelector('main').innerText.includes('1 of 1')")?;
+    page.until(&format!(
+        "document.querySelector('dl.facts a[href=\"#/queues/invoices\"]')?.innerText.includes('{FULL}')"
+    ))?;
     page.judge("overview-postgres")?;
 
     traffic.stop();

@@ -11,6 +11,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use crate::app::App;
 use crate::hearing::{carriers, hearing};
 use crate::hub::Topic;
+use crate::inbox::inbox;
 use crate::process::Process;
 use crate::routes::{resources, waiting};
 
@@ -108,6 +109,7 @@ fn server(app: &App, before: &mut Before) {
         },
         hearing: hearing(&reading),
         carriers: carriers(&reading),
+        inbox: inbox(&reading),
         push_maintenance: reading.switches.push_maintenance,
         pop_maintenance: reading.switches.pop_maintenance,
         memory_bytes: process.resident_bytes,
