@@ -2,20 +2,18 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use tokio::task::JoinHandle;
 use tokio_postgres::{Client, NoTls, Statement};
 
+use crate::fsyncs::EVERY;
 use crate::offer::{Fate, Offered, Sender, offer};
+use crate::schedule::Beat;
 use crate::stats::Latency;
 
 /// Connections of the yardstick: as many as a usual pool has, and never more than a default server lets in.
 const CONNECTIONS: usize = 32;
-
-/// Pause between two commits beside a load: enough for a percentile, too few to be the load.
-const PAUSE: Duration = Duration::from_millis(5);
 
 struct Commit {
     client: Client,
@@ -89,9 +87,10 @@ impl Seldom {
 
 async fn now_and_then(commit: Commit, stop: Rc<Cell<bool>>) -> Result<Latency> {
     let mut latency = Latency::new()?;
+    let mut beat = Beat::new(EVERY);
     while !stop.get() {
-        tokio::time::sleep(PAUSE).await;
-        let start = Instant::now();
+        tokio::time::sleep(beat.wait()).await;
+        let start = beat.start();
         commit.client.execute(&commit.insert, &[]).await.context("commit of a row")?;
         latency.record(start.elapsed());
     }

@@ -1,18 +1,20 @@
-//! The yardstick for a push on files: appends of 4 KiB with fdatasync, a few at a time beside the load.
+//! The yardstick for a push on files: appends of 4 KiB with fdatasync, a few at a time beside the load. They are due at fixed
+//! moments, as the pushes are: one long sync counts for all that had to wait for it.
 
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 
+use crate::schedule::Beat;
 use crate::stats::Latency;
 
-/// Pause between two syncs: often enough for a percentile, seldom enough not to be the load.
-const PAUSE: Duration = Duration::from_millis(5);
+/// Between two syncs: often enough for a percentile, seldom enough not to be the load.
+pub(crate) const EVERY: Duration = Duration::from_millis(5);
 
 /// A probe that runs beside a load.
 pub(crate) struct Fsyncs {
@@ -44,9 +46,10 @@ impl Fsyncs {
 #[expect(clippy::disallowed_methods, reason = "a thread of its own")]
 fn probe(mut file: File, stop: &AtomicBool) -> Result<Latency> {
     let mut latency = Latency::new()?;
+    let mut beat = Beat::new(EVERY);
     while !stop.load(Ordering::Relaxed) {
-        std::thread::sleep(PAUSE);
-        let start = Instant::now();
+        std::thread::sleep(beat.wait());
+        let start = beat.start();
         file.write_all(&[7; 4096])?;
         file.sync_data()?;
         latency.record(start.elapsed());

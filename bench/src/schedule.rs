@@ -55,9 +55,47 @@ pub(crate) fn pace(schedule: Schedule, epoch: Instant) -> std::io::Result<mpsc::
     Ok(numbers)
 }
 
+/// Things to be done one after the other at equal distances, beside a load. One that takes long holds up those behind it, which then
+/// count from when they were due. Those that are not late count from when they begin: what a timer is late is not what is measured.
+pub(crate) struct Beat {
+    every: Duration,
+    due: Instant,
+    late: bool,
+}
+
+impl Beat {
+    pub(crate) fn new(every: Duration) -> Self {
+        Self { every, due: Instant::now(), late: false }
+    }
+
+    /// How long to wait for the next one.
+    pub(crate) fn wait(&mut self) -> Duration {
+        self.due += self.every;
+        let left = self.due.saturating_duration_since(Instant::now());
+        self.late = left.is_zero();
+        left
+    }
+
+    /// From when the one that begins now counts.
+    pub(crate) fn start(&self) -> Instant {
+        if self.late { self.due } else { Instant::now() }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_held_up_counts_from_when_it_was_due() {
+        let mut beat = Beat::new(Duration::from_secs(60));
+        let begun = Instant::now();
+        assert!(beat.wait() > Duration::from_secs(59));
+        assert!(beat.start() >= begun, "not late");
+        beat.due = begun.checked_sub(Duration::from_secs(120)).unwrap();
+        assert_eq!(beat.wait(), Duration::ZERO);
+        assert_eq!(beat.start(), begun.checked_sub(Duration::from_secs(60)).unwrap());
+    }
 
     #[test]
     fn messages_are_due_evenly_and_go_to_every_lane_of_every_queue() {

@@ -58,6 +58,10 @@ pub trait DiskFile: Send + Sync {
     fn read_at(&self, into: &mut [u8], position: u64) -> io::Result<usize>;
     /// Write all bytes at a position, extending the file if needed. After an error any part of them may be there.
     fn write_at(&self, bytes: &[u8], position: u64) -> io::Result<()>;
+    /// Write zeroes over a range. Nobody else may use the file meanwhile.
+    fn write_zeroes(&self, position: u64, len: u64) -> io::Result<()> {
+        steps::write_zeroes(self, position, len)
+    }
     /// Make what was written durable. After an error nothing is known of what is durable, and another sync does not tell:
     /// the system may have dropped what it could not write.
     fn sync(&self) -> io::Result<()>;

@@ -8,7 +8,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustix::fs::{FlockOperation, flock};
+#[cfg(target_os = "linux")]
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
+#[cfg(target_os = "linux")]
+use crate::steps::write_zeroes;
 use crate::{Disk, DiskFile};
 
 /// A directory of the operating system.
@@ -100,6 +104,30 @@ pub(crate) fn read_to_end_or_full(file: &File, into: &mut [u8], position: u64) -
 
 struct OsFile(File);
 
+/// Writes of a file go past the system's memory until this is dropped. They must begin and end at whole blocks.
+#[cfg(target_os = "linux")]
+struct Direct<'a> {
+    file: &'a File,
+    before: OFlags,
+}
+
+#[cfg(target_os = "linux")]
+impl<'a> Direct<'a> {
+    fn begin(file: &'a File) -> io::Result<Self> {
+        let before = fcntl_getfl(file)?;
+        fcntl_setfl(file, before | OFlags::DIRECT)?;
+        Ok(Self { file, before })
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Drop for Direct<'_> {
+    fn drop(&mut self) {
+        // What was just set can be unset.
+        let _ = fcntl_setfl(self.file, self.before);
+    }
+}
+
 impl DiskFile for OsFile {
     fn read_at(&self, into: &mut [u8], position: u64) -> io::Result<usize> {
         read_to_end_or_full(&self.0, into, position)
@@ -109,11 +137,43 @@ impl DiskFile for OsFile {
         self.0.write_all_at(bytes, position)
     }
 
+    /// Past the system's memory where the file system can: copying zeroes there took a quarter of the processor time of large pushes.
+    #[cfg(target_os = "linux")]
+    fn write_zeroes(&self, position: u64, len: u64) -> io::Result<()> {
+        let Ok(direct) = Direct::begin(&self.0) else { return write_zeroes(self, position, len) };
+        let written = write_zeroes(self, position, len);
+        drop(direct);
+        match written {
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => write_zeroes(self, position, len),
+            other => other,
+        }
+    }
+
     fn sync(&self) -> io::Result<()> {
         self.0.sync_data()
     }
 
     fn size(&self) -> io::Result<u64> {
         Ok(self.0.metadata()?.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zeroes_are_written_over_any_range_and_writes_go_on_as_before() {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = OsDisk::new(dir.path());
+        let file = disk.create("file").unwrap();
+        file.write_zeroes(0, 1 << 20).unwrap();
+        assert_eq!(file.size().unwrap(), 1 << 20);
+        file.write_at(b"message", 4093).unwrap();
+        // Not whole blocks.
+        file.write_zeroes(4094, 3).unwrap();
+        let mut back = [1; 9];
+        assert_eq!(file.read_at(&mut back, 4092).unwrap(), 9);
+        assert_eq!(&back, b"\0m\0\0\0age\0");
     }
 }

@@ -23,6 +23,22 @@ pub fn write_whole(disk: &dyn Disk, name: &str, bytes: &[u8]) -> io::Result<Arc<
     Ok(file)
 }
 
+/// Zeroes to write from, at an address that every device can read from by itself.
+#[repr(align(4096))]
+struct Zeroes([u8; 256 << 10]);
+
+static ZEROES: Zeroes = Zeroes([0; 256 << 10]);
+
+/// Write zeroes over a range, piece by piece.
+pub(crate) fn write_zeroes<F: DiskFile + ?Sized>(file: &F, position: u64, len: u64) -> io::Result<()> {
+    let end = position.saturating_add(len);
+    for at in (position..end).step_by(ZEROES.0.len()) {
+        let piece = (end - at).min(ZEROES.0.len() as u64);
+        file.write_at(&ZEROES.0[..piece as usize], at)?;
+    }
+    Ok(())
+}
+
 /// Read exactly, or fail with `UnexpectedEof`.
 pub fn read_exact(file: &dyn DiskFile, into: &mut [u8], position: u64) -> io::Result<()> {
     if file.read_at(into, position)? == into.len() {

@@ -53,12 +53,6 @@ impl Pair {
     async fn insert(&self, pool: &Pool, n: i32) -> Result<(), PgError> {
         pool.get().await?.transaction(&[Step::new(&self.insert, &[&n])]).await.map(drop)
     }
-
-    async fn on_primary(&self, sql: &str) {
-        let pool =
-            Pool::new(Config::parse(self.primary.address()).expect("an address"), PoolOptions::default());
-        pool.get().await.expect("connect").execute_batch(sql).await.expect(sql);
-    }
 }
 
 /// Try until it works.
@@ -130,13 +124,11 @@ async fn a_former_primary_that_still_runs_is_left_and_not_returned_to() {
 async fn a_commit_that_hangs_is_in_doubt_and_ends_when_another_server_has_taken_over() {
     let pair = pair().await;
     let pool = pair.pool(|_| ());
-    // From now on commits wait for a standby of a name that nobody has.
-    pair.on_primary("ALTER SYSTEM SET synchronous_standby_names = 'nobody'").await;
-    pair.on_primary("SELECT pg_reload_conf()").await;
-    let hanging = tokio::spawn({
-        let (pool, insert) = (pool.clone(), statement("INSERT INTO t VALUES ($1)", &[Type::INT4]));
-        async move { pool.get().await?.transaction(&[Step::new(&insert, &[&1])]).await.map(drop) }
-    });
+    pair.primary.hold_commits().await;
+    let mut conn = pool.get().await.expect("connect");
+    let insert = statement("INSERT INTO t VALUES ($1)", &[Type::INT4]);
+    let hanging =
+        tokio::spawn(async move { conn.transaction(&[Step::new(&insert, &[&1])]).await.map(drop) });
     pair.standby.promote().await;
     let error = tokio::time::timeout(LIMIT, hanging).await.expect("in time").expect("ran");
     let error = error.expect_err("never replicated");

@@ -62,7 +62,8 @@ impl Prints {
     /// The bytes of the table of these fingerprints.
     pub(crate) fn to_table(&self, file: u64, salt: u64) -> Vec<u8> {
         let mut all: Vec<Print> = self.runs.iter().chain([&self.fresh]).flatten().copied().collect();
-        all.sort_unstable();
+        // Made of sorted runs, which this sort merges.
+        all.sort();
         let members: Vec<u64> = all.iter().map(|(print, uid, _)| mix(*print, *uid)).collect();
         let mut entries = Vec::with_capacity(all.len() * PRINTS.entry_len);
         for (print, uid, offset) in all {

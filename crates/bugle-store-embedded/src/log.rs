@@ -16,7 +16,8 @@ use crate::record::{Frame, PAGE};
 pub(crate) const FORMAT_VERSION: u32 = 1;
 const MAGIC: [u8; 8] = *b"BUGLELOG";
 const HEADER: usize = 64;
-const ZEROES: usize = 1 << 20;
+/// Zeroes written between two looks at whether to stop.
+const ZEROES: u64 = 1 << 20;
 const SYNC_EVERY: u64 = 4 << 20;
 
 pub(crate) fn log_name(id: u64) -> String {
@@ -156,15 +157,14 @@ pub(crate) fn prepare(
 }
 
 fn zero_fill(file: &dyn DiskFile, size: u64, stop: &AtomicBool) -> io::Result<()> {
-    let zeroes = vec![0; ZEROES.min(size as usize)];
     let mut position = 0;
     let mut unsynced = 0;
     while position < size {
         if stop.load(Ordering::Relaxed) {
             return Err(io::Error::other("stopped"));
         }
-        let len = (size - position).min(zeroes.len() as u64);
-        file.write_at(&zeroes[..len as usize], position)?;
+        let len = (size - position).min(ZEROES);
+        file.write_zeroes(position, len)?;
         position += len;
         unsynced += len;
         if unsynced >= SYNC_EVERY {
