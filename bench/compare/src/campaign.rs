@@ -1,16 +1,18 @@
 //! The run: every system in turn, as often as asked for, so that what the machine does meanwhile falls on all of them.
 
 use std::collections::BTreeMap;
+use std::process::Command;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
 use crate::floors::Floor;
-use crate::lab::Lab;
+use crate::lab::{Lab, output};
 use crate::load::{self, Books};
 use crate::peer::{Driver, Facts, Measured, Running, Shape, Verb, Window};
 use crate::peers::Peer;
+use crate::postgres;
 use crate::syncs::{Syncs, Tracer};
 
 /// The least and the most messages a queue is filled with before it is drained.
@@ -117,8 +119,15 @@ pub(crate) async fn run(lab: &Lab, plan: &Plan) -> Vec<Entry> {
     entries
 }
 
+/// Until what was written by those before is on disk: nobody is measured beside another's writes.
+async fn settle(lab: &Lab) -> Result<()> {
+    postgres::connect(&lab.dsn).await?.batch_execute("CHECKPOINT").await.context("checkpoint")?;
+    output(&mut Command::new("sync")).map(drop)
+}
+
 /// Starts one system, measures all shapes, stops it.
 async fn visit(lab: &Lab, plan: &Plan, entry: &mut Entry) -> Result<()> {
+    settle(lab).await?;
     let mut running = entry.who.start(lab).await.context("start")?;
     entry.facts.get_or_insert_with(|| running.facts.clone());
     if entry.proof.is_none() && matches!(entry.who, Who::Peer(_)) {

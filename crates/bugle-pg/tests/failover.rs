@@ -127,8 +127,7 @@ async fn a_commit_that_hangs_is_in_doubt_and_ends_when_another_server_has_taken_
     pair.primary.hold_commits().await;
     let mut conn = pool.get().await.expect("connect");
     let insert = statement("INSERT INTO t VALUES ($1)", &[Type::INT4]);
-    let hanging =
-        tokio::spawn(async move { conn.transaction(&[Step::new(&insert, &[&1])]).await.map(drop) });
+    let hanging = tokio::spawn(async move { conn.transaction(&[Step::new(&insert, &[&1])]).await.map(drop) });
     pair.standby.promote().await;
     let error = tokio::time::timeout(LIMIT, hanging).await.expect("in time").expect("ran");
     let error = error.expect_err("never replicated");

@@ -34,6 +34,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
         "functions/push_json.sql",
         "functions/push_jsonb.sql"
     ),
+    whole!(8, "small bodies in line", Expand, "migrations/0008_small_bodies_in_line.sql"),
 ];
 
 /// All migrations this program knows.

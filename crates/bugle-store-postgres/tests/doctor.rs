@@ -145,13 +145,13 @@ async fn another_version_is_told_with_both_numbers() {
     patient.sql("DELETE FROM {schema}.migrations WHERE version > 4").await;
     let found = patient.findings().await;
     assert!(
-        matches!(&found[0], (Severity::Warning, what) if what.contains("version 4: the next start brings it to 7")),
+        matches!(&found[0], (Severity::Warning, what) if what.contains("version 4: the next start brings it to 8")),
         "{found:?}"
     );
     patient.sql("INSERT INTO {schema}.migrations (version, name) VALUES (99, 'x')").await;
     let found = patient.findings().await;
     assert!(
-        matches!(&found[0], (Severity::Unknown, what) if what.contains("version 99") && what.contains("up to 7")),
+        matches!(&found[0], (Severity::Unknown, what) if what.contains("version 99") && what.contains("up to 8")),
         "{found:?}"
     );
 }

@@ -136,6 +136,16 @@ fn defaults() -> Raw {
     }
 }
 
+/// There every call is a commit, and a commit waits for the one before it: fewer and larger ones carry more (docs/decisions/0020).
+const CALLS_ON_POSTGRES: Range = Range(1, 8);
+
+/// What was said, and the defaults for the rest. One of them goes by the store.
+fn filled(raw: Raw) -> Raw {
+    let embedded = raw.store.as_deref().is_none_or(|store| store == "embedded");
+    let calls_in_flight = (!embedded).then_some(CALLS_ON_POSTGRES);
+    raw.or(Raw { calls_in_flight, ..Raw::default() }).or(defaults())
+}
+
 fn broker_defaults(broker: &BrokerConfig) -> Raw {
     Raw {
         default_batch: Some(broker.default_batch),
@@ -188,7 +198,7 @@ pub(super) fn lasting(value: Option<Span>, name: &str) -> Result<Duration> {
 impl Settings {
     /// Check what was said and fill in the rest.
     pub(crate) fn check(raw: Raw) -> Result<Self> {
-        let raw = raw.or(defaults());
+        let raw = filled(raw);
         let store = store(&raw)?;
         Ok(Self {
             waking: WakingSettings::check(&raw)?,
@@ -228,7 +238,7 @@ impl Settings {
 
     /// The settings in force as a TOML file, secrets left out.
     pub(crate) fn show(raw: Raw) -> Result<String> {
-        let mut raw = raw.or(defaults());
+        let mut raw = filled(raw);
         raw.store = raw.store.map(|store| redacted(&store));
         raw.listen_store = raw.listen_store.map(|store| redacted(&store));
         raw.encryption_key = raw.encryption_key.map(|_| "<redacted>".into());
@@ -422,6 +432,15 @@ mod tests {
             problem(Raw { max_spool: Some(Size(0)), ..Raw::default() }),
             "max-spool must be at least 1"
         );
+    }
+
+    #[test]
+    fn on_postgres_one_call_is_in_flight_unless_told_otherwise() {
+        let calls = |raw| Settings::check(raw).unwrap().broker.calls_in_flight;
+        let store: Option<String> = Some("postgres://x".into());
+        assert_eq!(calls(Raw::default()), BrokerConfig::default().calls_in_flight);
+        assert_eq!(calls(Raw { store: store.clone(), ..Raw::default() }), (1, 8));
+        assert_eq!(calls(Raw { store, calls_in_flight: Some(Range(3, 4)), ..Raw::default() }), (3, 4));
     }
 
     #[test]

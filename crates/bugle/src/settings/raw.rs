@@ -418,7 +418,7 @@ raw! {
     /// Most requests queued per verb before 429 is answered [default: 100000]
     #[arg(help_heading = "Tuning", value_name = "N")]
     max_queued: usize, "BUGLE_MAX_QUEUED";
-    /// Store calls in flight per verb; load decides, and one that takes long does not count [default: 2,8]
+    /// Store calls in flight per verb; load decides, and one that takes long does not count [default: 2,8, or 1,8 on PostgreSQL]
     #[arg(help_heading = "Tuning", value_name = "MIN,MAX")]
     calls_in_flight: Range, "BUGLE_CALLS_IN_FLIGHT";
     /// Threads that answer requests; 0: the machine's cores less one, which is left to the store [default: 0]
