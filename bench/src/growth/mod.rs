@@ -127,7 +127,14 @@ impl Run {
         let begun = Instant::now();
         let grown = Station::prepare(&self.args, servers, shape).await?;
         let prepared = begun.elapsed();
-        let measured = Box::pin(alternate(base, &grown, self.args.rounds())).await;
+        let measured = async {
+            let sides = alternate(base, &grown, self.args.rounds()).await?;
+            if axis == Axis::Retention {
+                retention::check(base.kept().await, grown.kept().await)?;
+            }
+            anyhow::Ok(sides)
+        };
+        let measured = Box::pin(measured).await;
         let mut rows = match measured {
             Ok(sides) => rows(axis, base, &grown, sides),
             Err(error) => {

@@ -116,6 +116,7 @@ impl Station {
         let mut rest = self.server.rest()?;
         let mut options = json!({"leaseTime": 60});
         if self.shape.retention {
+            options["retentionEnabled"] = json!(true);
             options["completedRetentionSeconds"] = json!(1);
         }
         rest.configure(&self.load.queue, &options).await?;

@@ -86,9 +86,10 @@ impl<'a> Appends<'a> {
         self.last.push(self.prints.len() as i32);
     }
 
-    /// Whether the lanes must be locked by a statement of its own before [`Self::steps`].
-    pub(crate) fn checked(&self) -> bool {
-        self.checked
+    /// Whether the lanes must be locked by a statement of its own before [`Self::steps`]: where more is looked at than a head, and where
+    /// those who had to wait for others are to be stored all the same.
+    pub(crate) fn needs_lock(&self) -> bool {
+        self.checked || self.free
     }
 
     pub(crate) fn lock<'s>(&'s self, sql: &'s Sql) -> Step<'s> {
@@ -97,7 +98,7 @@ impl<'a> Appends<'a> {
 
     /// Everything in one statement; its rows tell what was stored. None where it takes several.
     fn whole<'s>(&'s self, sql: &'s Sql, early: bool) -> Option<Step<'s>> {
-        if self.checked || self.free {
+        if self.needs_lock() {
             return None;
         }
         Some(Step::new(
@@ -144,7 +145,7 @@ impl<'a> Appends<'a> {
             )
         } else {
             Step::new(
-                if self.free { &sql.append_lanes_free } else { &sql.append_lanes },
+                &sql.append_lanes,
                 &[
                     bucket,
                     writer,
@@ -262,7 +263,7 @@ impl PostgresStore {
             return appended(&rows);
         }
         let mut steps = Vec::with_capacity(3);
-        if locked || columns.checked() {
+        if locked || columns.needs_lock() {
             steps.push(columns.lock(&self.sql));
         }
         let heads = steps.len();

@@ -143,7 +143,7 @@ impl PostgresStore {
         } else {
             let columns = Appends::new(bucket, self.second(), appending.iter().map(|(_, append)| *append));
             let mut steps = Vec::with_capacity(3);
-            if columns.checked() {
+            if columns.needs_lock() {
                 steps.push(columns.lock(&self.sql));
             }
             let heads = steps.len();

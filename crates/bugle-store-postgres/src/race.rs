@@ -51,7 +51,10 @@ impl Race {
         let columns = Appends::new(0, 1, std::iter::once(&item));
         let signed = id as i64;
         let mut steps = match &self.unlocked {
-            None => columns.steps(&self.store.sql).to_vec(),
+            None => {
+                let [heads, segments] = columns.steps(&self.store.sql);
+                vec![columns.lock(&self.store.sql), heads, segments]
+            }
             Some(unlocked) => vec![Step::new(unlocked, &[&self.lane.0, &signed])],
         };
         steps.push(Step::new(&self.sleep, &[]));

@@ -30,7 +30,6 @@ const PARTS: &[(&str, &str)] = &[
     ("{counted_until}", include_str!("../sql/parts/counted_until.sql")),
     ("{lane_by_key}", include_str!("../sql/parts/lane_by_key.sql")),
     ("{cursor_by_key}", include_str!("../sql/parts/cursor_by_key.sql")),
-    ("{append_heads}", include_str!("../sql/parts/append_heads.sql")),
     ("{append_from}", include_str!("../sql/parts/append_from.sql")),
     ("{append}", include_str!("../sql/parts/append.sql")),
     ("{lane_sums}", include_str!("../sql/parts/lane_sums.sql")),
@@ -76,7 +75,6 @@ const BY_KEY: &[(&str, &str)] = &[
     ("{locked_lane}", "l.bucket = $1 AND l.lane_id = s.lane_id"),
     ("{lane_moved}", "JOIN {schema}.lanes l ON l.lane_id = u.lane_id"),
     ("{distributed}", "false"),
-    ("{by_key}", ""),
 ];
 
 fn fill(sql: &str, extras: Extras) -> String {
@@ -88,8 +86,7 @@ fn fill(sql: &str, extras: Extras) -> String {
         false => ("NULL::bigint", String::new()),
     };
     let sql = sql.replace("{settled}", settled).replace("{unsettled}", &unsettled);
-    // A statement may insist on the portable way.
-    let found = if extras.row_places && !sql.contains("{by_key}") { BY_PLACE } else { BY_KEY };
+    let found = if extras.row_places { BY_PLACE } else { BY_KEY };
     let parts = PARTS.iter().chain(found);
     let whole = parts.fold(sql, |sql, (place, part)| sql.replace(place, &bare(part)));
     whole
@@ -126,7 +123,6 @@ statements! {
     lanes_lock(INT4, UUID_ARRAY);
     lanes_by_id(INT4, UUID_ARRAY);
     append_lanes(INT4, INT8, UUID_ARRAY, INT8_ARRAY, INT4_ARRAY, INT4_ARRAY, INT8_ARRAY, UUID_ARRAY, INT8);
-    append_lanes_free(INT4, INT8, UUID_ARRAY, INT8_ARRAY, INT4_ARRAY, INT4_ARRAY, INT8_ARRAY, UUID_ARRAY, INT8);
     append_lanes_checked(INT4, INT8, UUID_ARRAY, INT8_ARRAY, INT4_ARRAY, INT4_ARRAY, INT8_ARRAY, UUID_ARRAY,
         INT8_ARRAY, INT4_ARRAY, INT4_ARRAY, INT8);
     append_whole(INT4, INT8, UUID_ARRAY, INT8_ARRAY, INT4_ARRAY, INT4_ARRAY, INT8_ARRAY, UUID_ARRAY, INT8,
@@ -323,6 +319,15 @@ mod tests {
         let values = "0, 1, '{}', '{}', '{}', '{}', '{}', '{}', 1, '{}', '{}', '{}', '{}', '{}'";
         let plan = kept_plan(sql, &types, values).await;
         assert!(found.iter().all(|part| plan.contains(part)) && !plan.contains("Seq Scan"), "{plan}");
+        let sql = include_str!("../sql/queries/trim_lanes.sql");
+        let plan = kept_plan(sql, "int, uuid[], bigint[], bigint", "0, '{}', '{}', 1").await;
+        assert!(found.iter().all(|part| plan.contains(part)), "{plan}");
+        let sql = include_str!("../sql/queries/lanes_lock.sql");
+        let plan = kept_plan(sql, "int, uuid[]", "0, '{}'").await;
+        assert!(found[..2].iter().all(|part| plan.contains(part)), "{plan}");
+        let sql = include_str!("../sql/queries/trim_segments.sql");
+        let plan = kept_plan(sql, "int, uuid[]", "0, '{}'").await;
+        assert!(plan.contains(found[0]) && !plan.contains("Seq Scan"), "{plan}");
         let sql = include_str!("../sql/queries/swap_update.sql");
         let plan = kept_plan(sql, SWAP_TYPES, SWAP_VALUES).await;
         let found = ["Index Scan Backward using cursors_pkey", "(ctid = f.place)", "(ctid = s.place)"];

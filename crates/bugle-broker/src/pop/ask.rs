@@ -1,6 +1,10 @@
 //! Asking the store: lanes and cursors that memory does not know, in batches for all jobs of a pass.
 
 use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::OwnedMutexGuard;
+use tokio::time::timeout;
 
 use bugle_store::{Cursor, LaneCursor, LaneId, Load, Position, Probe, Queue, Timestamp};
 
@@ -18,6 +22,9 @@ use super::serve::Open;
 const PROBE_LIMIT: usize = 10_000;
 /// Blocked lanes looked at again by one probe.
 const RECHECK: usize = 1000;
+/// How long to wait for somebody else's walk before one looks at what he has found, and how often: after that he is taken to be stuck.
+const TURN: Duration = Duration::from_millis(100);
+const TURNS: usize = 20;
 
 /// A question to the store about all lanes of a channel, page by page.
 struct Asking {
@@ -27,6 +34,8 @@ struct Asking {
     began: Timestamp,
     /// It goes on with a walk that was cut short.
     resumed: bool,
+    /// How often everything was forgotten before it began.
+    forgotten: u64,
 }
 
 impl Inner {
@@ -83,9 +92,10 @@ impl Inner {
 
     async fn probe(
         self: &Arc<Self>,
-        channels: Vec<Arc<Channel>>,
+        mut channels: Vec<Arc<Channel>>,
         period: Option<u64>,
     ) -> Result<(), Refused> {
+        let _turns = turns(&mut channels).await;
         let now = self.engine.now().earliest;
         let mut open: Vec<Asking> = channels.into_iter().map(|c| self.first_probe(c, now)).collect();
         while !open.is_empty() {
@@ -98,7 +108,7 @@ impl Inner {
                 for found in fair_order(answer.lanes) {
                     self.learn_cursor(&channel, found, WakeSource::Local);
                 }
-                if !self.probed(&channel, began, rest, period) {
+                if !self.probed(&asking, rest, period) {
                     asking.probe.after = rest.map(|walk| walk.at);
                     again.push(asking);
                 } else if rest.is_none() && asking.resumed && !self.engine.exclusive() {
@@ -114,11 +124,12 @@ impl Inner {
     /// What to ask for. A walk that was cut short goes on where it was: from the beginning it would pass what was read since again
     /// each time, and lanes at its end would wait for all others.
     fn first_probe(&self, channel: Arc<Channel>, now: Timestamp) -> Asking {
-        let (since, recheck, walk) = {
+        let (since, recheck, walk, forgotten) = {
             let state = channel.state.lock();
             let known = state.knows_all();
             let since = known.then(|| state.watermark.min(now).minus(LOOK_BACK));
-            (since, if known { state.blocked(RECHECK) } else { Vec::new() }, state.overflow)
+            let recheck = if known { state.blocked(RECHECK) } else { Vec::new() };
+            (since, recheck, state.overflow, state.forgotten)
         };
         let probe = Probe {
             queue: channel.queue,
@@ -128,23 +139,32 @@ impl Inner {
             after: walk.map(|walk| walk.at),
             limit: PROBE_LIMIT.min(self.config.max_cached_lanes),
         };
-        Asking { channel, probe, began: walk.map_or(now, |walk| walk.began), resumed: walk.is_some() }
+        let began = walk.map_or(now, |walk| walk.began);
+        Asking { channel, probe, began, resumed: walk.is_some(), forgotten }
     }
 
     /// A page of a probe was taken over, and there is more to walk if there is a `rest`. `false` = walk it now.
-    fn probed(&self, channel: &Channel, began: Timestamp, rest: Option<Walk>, period: Option<u64>) -> bool {
-        let mut state = channel.state.lock();
+    fn probed(&self, asking: &Asking, rest: Option<Walk>, period: Option<u64>) -> bool {
+        let mut state = asking.channel.state.lock();
+        // The pages before are forgotten: whoever finds nothing begins anew.
+        if state.forgotten != asking.forgotten {
+            return true;
+        }
         let most = self.config.max_cached_lanes;
         // Nobody needs to write for what was read to be forgotten.
         state.shrink(most);
         // Nor is it cut short before it has found something: lanes that others hold are none of it.
         if rest.is_some() && (state.entries.len() < most || state.front().is_none()) {
+            // Should another one have to go on with a walk, he need not begin anew.
+            if asking.probe.since.is_none() {
+                state.overflow = rest;
+            }
             return false;
         }
         state.overflow = rest;
         state.seeded = true;
         if rest.is_none() {
-            state.watermark = state.watermark.max(began);
+            state.watermark = state.watermark.max(asking.began);
         }
         state.asked(None, period);
         true
@@ -233,6 +253,31 @@ impl Inner {
         }
         Ok(())
     }
+}
+
+/// Take turns in walking over all lanes: others would read the same pages, and pass by what was read meanwhile. With a million lanes most of
+/// what the database did was that. Channels that somebody else has found something in are left out.
+async fn turns(channels: &mut Vec<Arc<Channel>>) -> Vec<OwnedMutexGuard<()>> {
+    let (mut turns, mut ready) = (Vec::new(), Vec::new());
+    // Somebody else may walk over several too: all take their turns in one order.
+    channels.sort_unstable_by_key(|channel| channel.no);
+    for channel in channels.iter() {
+        for _ in 0..TURNS {
+            if channel.state.lock().knows_all() {
+                break;
+            }
+            if let Ok(turn) = timeout(TURN, channel.walk.clone().lock_owned()).await {
+                turns.push(turn);
+                break;
+            }
+            if channel.state.lock().front().is_some() {
+                ready.push(channel.no);
+                break;
+            }
+        }
+    }
+    channels.retain(|channel| !ready.contains(&channel.no));
+    turns
 }
 
 /// The lane a pop names, if it names one.

@@ -39,6 +39,8 @@ pub(crate) struct Channel {
     pub(crate) group: Group,
     pub(crate) record: Arc<GroupRecord>,
     pub(crate) state: Mutex<ChannelState>,
+    /// Held by whoever walks over all lanes.
+    pub(crate) walk: Arc<tokio::sync::Mutex<()>>,
     /// Pops that wait or are about to: while there are any, hints are followed up at once.
     interest: AtomicUsize,
     bell: Bell<News>,
@@ -62,6 +64,8 @@ pub(crate) struct ChannelState {
     pub(crate) overflow: Option<Walk>,
     /// Lanes written before this time are known.
     pub(crate) watermark: Timestamp,
+    /// How often everything was forgotten: a walk that began before knows nothing of its first pages any more.
+    pub(crate) forgotten: u64,
     /// The queue is gone, or the group's record is another one: nobody may park here any more.
     pub(crate) closed: bool,
     /// The store was asked about all lanes in this period of hearing everything (see [`crate::hearing`]), and no hint
@@ -126,7 +130,8 @@ impl Channel {
     pub(crate) fn new(no: u64, record: Arc<GroupRecord>, bell: Bell<News>) -> Arc<Self> {
         let (queue, group) = (record.queue, record.group.clone());
         let interest = AtomicUsize::new(0);
-        Arc::new(Self { no, queue, group, record, state: Mutex::default(), interest, bell })
+        let (state, walk) = Default::default();
+        Arc::new(Self { no, queue, group, record, state, walk, interest, bell })
     }
 
     /// Somebody waits or is about to. To be taken before the channel is looked at.
@@ -346,6 +351,7 @@ impl ChannelState {
         }
         self.ring.clear();
         (self.seeded, self.overflow, self.watermark) = (false, None, Timestamp::ZERO);
+        self.forgotten += 1;
         self.doubt();
     }
 

@@ -1,4 +1,4 @@
 -- Lanes by id.
 SELECT {lane}
-FROM {schema}.lanes l
-WHERE l.bucket = $1 AND l.lane_id = ANY ($2::uuid[])
+FROM unnest($2::uuid[]) AS u (lane_id)
+{lane_by_key}

@@ -1,9 +1,8 @@
 -- Move tails forward. Needs the lanes locked by an earlier statement, so that the oldest kept segment is seen.
 WITH s AS MATERIALIZED (
-    SELECT l.lane_id, l.head, l.tail, least(greatest(l.tail, u.target), l.head) AS next
-    FROM {schema}.lanes l
-    JOIN unnest($2::uuid[], $3::bigint[]) AS u (lane_id, target) ON u.lane_id = l.lane_id
-    WHERE l.bucket = $1
+    SELECT l.lane_id, l.head, l.tail, least(greatest(l.tail, u.target), l.head) AS next{lane_place}
+    FROM unnest($2::uuid[], $3::bigint[]) AS u (lane_id, target)
+    {lane_to_lock}
     ORDER BY l.lane_id
     FOR NO KEY UPDATE OF l
 )
@@ -15,5 +14,5 @@ SET tail = s.next,
         WHERE g.bucket = $1 AND g.lane_id = s.lane_id AND g.base <= s.next
         ORDER BY g.base DESC LIMIT 1) END
 FROM s
-WHERE l.bucket = $1 AND l.lane_id = s.lane_id AND s.next > s.tail
+WHERE {locked_lane} AND s.next > s.tail
 RETURNING l.lane_id, s.next - s.tail
