@@ -85,17 +85,20 @@ impl Inner {
             }
         }
         if !probe_for.is_empty() {
-            self.probe(probe_for, period).await?;
+            let left_out = self.probe(probe_for, period).await?;
+            let is_left_out = |open: &Open| open.channels.iter().any(|(_, c)| left_out.contains(&c.no));
+            jobs.iter_mut().filter(|open| is_left_out(open)).for_each(|open| open.job.asked = false);
         }
         Ok(())
     }
 
+    /// Answers the numbers of channels it did not ask about, because somebody else has found something there.
     async fn probe(
         self: &Arc<Self>,
         mut channels: Vec<Arc<Channel>>,
         period: Option<u64>,
-    ) -> Result<(), Refused> {
-        let _turns = turns(&mut channels).await;
+    ) -> Result<Vec<u64>, Refused> {
+        let (_turns, left_out) = turns(&mut channels).await;
         let now = self.engine.now().earliest;
         let mut open: Vec<Asking> = channels.into_iter().map(|c| self.first_probe(c, now)).collect();
         while !open.is_empty() {
@@ -118,7 +121,7 @@ impl Inner {
             }
             open = again;
         }
-        Ok(())
+        Ok(left_out)
     }
 
     /// What to ask for. A walk that was cut short goes on where it was: from the beginning it would pass what was read since again
@@ -256,8 +259,8 @@ impl Inner {
 }
 
 /// Take turns in walking over all lanes: others would read the same pages, and pass by what was read meanwhile. With a million lanes most of
-/// what the database did was that. Channels that somebody else has found something in are left out.
-async fn turns(channels: &mut Vec<Arc<Channel>>) -> Vec<OwnedMutexGuard<()>> {
+/// what the database did was that. Channels in which somebody else has found something are taken out and their numbers answered.
+async fn turns(channels: &mut Vec<Arc<Channel>>) -> (Vec<OwnedMutexGuard<()>>, Vec<u64>) {
     let (mut turns, mut ready) = (Vec::new(), Vec::new());
     // Somebody else may walk over several too: all take their turns in one order.
     channels.sort_unstable_by_key(|channel| channel.no);
@@ -266,18 +269,19 @@ async fn turns(channels: &mut Vec<Arc<Channel>>) -> Vec<OwnedMutexGuard<()>> {
             if channel.state.lock().knows_all() {
                 break;
             }
-            if let Ok(turn) = timeout(TURN, channel.walk.clone().lock_owned()).await {
-                turns.push(turn);
-                break;
-            }
+            let turn = timeout(TURN, channel.walk.clone().lock_owned()).await;
             if channel.state.lock().front().is_some() {
                 ready.push(channel.no);
+                break;
+            }
+            if let Ok(turn) = turn {
+                turns.push(turn);
                 break;
             }
         }
     }
     channels.retain(|channel| !ready.contains(&channel.no));
-    turns
+    (turns, ready)
 }
 
 /// The lane a pop names, if it names one.
