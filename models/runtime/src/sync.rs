@@ -4,7 +4,7 @@ pub mod oneshot;
 
 use std::future::Future;
 
-pub use tokio::sync::{Mutex, Semaphore, SemaphorePermit, broadcast, mpsc, watch};
+pub use tokio::sync::{Mutex, OwnedMutexGuard, Semaphore, SemaphorePermit, broadcast, mpsc, watch};
 
 use crate::model::others_first;
 
