@@ -42,7 +42,7 @@ fn parking() -> Model {
 /// Pops of every kind wait and lanes are written: each gets one message, whoever was woken for it, and what one leaves in a lane
 /// the next one gets when it is acknowledged.
 fn crowding() -> Model {
-    Model::new("crowding", 300, HORIZON, || async {
+    Model::new("crowding", 800, HORIZON, || async {
         let broker = alone().await;
         let requests = [any(FOREVER), of_namespace(FOREVER), of_lane("a", FOREVER)];
         let pops = requests.map(|request| spawn(take_one(broker.clone(), request)));
