@@ -108,7 +108,6 @@ impl<'a> Appends<'a> {
                 &self.writer,
                 &self.lanes,
                 &self.known,
-                &self.guards,
                 &self.counts,
                 &self.stamps,
                 &self.greatest,

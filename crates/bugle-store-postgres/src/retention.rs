@@ -37,12 +37,12 @@ impl PostgresStore {
         let second = self.second();
         let steps = [
             Step::new(&self.sql.lanes_lock, &[&bucket, &lanes]),
+            Step::new(&self.sql.trim_segments, &[&bucket, &lanes, &to]),
             Step::new(&self.sql.trim_lanes, &[&bucket, &lanes, &to, &second]),
-            Step::new(&self.sql.trim_segments, &[&bucket, &lanes]),
             Step::new(&self.sql.trim_runs, &[&bucket, &lanes]),
         ];
         let rows = self.pool.get_at(timeline).await?.transaction(&steps).await?;
-        rows[1].iter().map(|row| Ok((get(row, 0)?, get::<i64>(row, 1)? as u64))).collect()
+        rows[2].iter().map(|row| Ok((get(row, 0)?, get::<i64>(row, 1)? as u64))).collect()
     }
 
     pub(crate) async fn aged_all(&self, batch: Vec<Aged>) -> Result<Vec<Vec<AgedLane>>, Unavailable> {

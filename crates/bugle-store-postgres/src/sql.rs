@@ -61,6 +61,7 @@ const BY_PLACE: &[(&str, &str)] = &[
     ("{lane_place}", ", l.ctid AS place"),
     ("{locked_lane}", "l.ctid = s.place"),
     ("{lane_moved}", include_str!("../sql/parts/lane_by_key.sql")),
+    ("{slowest}", include_str!("../sql/parts/slowest.sql")),
     ("{distributed}", DISTRIBUTED),
 ];
 const BY_KEY: &[(&str, &str)] = &[
@@ -74,6 +75,10 @@ const BY_KEY: &[(&str, &str)] = &[
     ("{lane_place}", ""),
     ("{locked_lane}", "l.bucket = $1 AND l.lane_id = s.lane_id"),
     ("{lane_moved}", "JOIN {schema}.lanes l ON l.lane_id = u.lane_id"),
+    (
+        "{slowest}",
+        "SELECT min(c.committed) FROM {schema}.cursors c WHERE c.bucket = $1 AND c.lane_id = l.lane_id",
+    ),
     ("{distributed}", "false"),
 ];
 
@@ -125,9 +130,9 @@ statements! {
     append_lanes(INT4, INT8, UUID_ARRAY, INT8_ARRAY, INT4_ARRAY, INT4_ARRAY, INT8_ARRAY, UUID_ARRAY, INT8);
     append_lanes_checked(INT4, INT8, UUID_ARRAY, INT8_ARRAY, INT4_ARRAY, INT4_ARRAY, INT8_ARRAY, UUID_ARRAY,
         INT8_ARRAY, INT4_ARRAY, INT4_ARRAY, INT8);
-    append_whole(INT4, INT8, UUID_ARRAY, INT8_ARRAY, INT4_ARRAY, INT4_ARRAY, INT8_ARRAY, UUID_ARRAY, INT8,
+    append_whole(INT4, INT8, UUID_ARRAY, INT8_ARRAY, INT4_ARRAY, INT8_ARRAY, UUID_ARRAY, INT8,
         INT8_ARRAY, BYTEA_ARRAY, INT8_ARRAY, INT4_ARRAY, INT4_ARRAY);
-    append_early(INT4, INT8, UUID_ARRAY, INT8_ARRAY, INT4_ARRAY, INT4_ARRAY, INT8_ARRAY, UUID_ARRAY, INT8,
+    append_early(INT4, INT8, UUID_ARRAY, INT8_ARRAY, INT4_ARRAY, INT8_ARRAY, UUID_ARRAY, INT8,
         INT8_ARRAY, BYTEA_ARRAY, INT8_ARRAY, INT4_ARRAY, INT4_ARRAY);
     append_segments(INT4, INT8, UUID_ARRAY, INT4_ARRAY, INT8_ARRAY, BYTEA_ARRAY, INT8_ARRAY, INT4_ARRAY, INT4_ARRAY);
     read(INT4, UUID_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY);
@@ -151,7 +156,7 @@ statements! {
     load_cursors(INT4, UUID_ARRAY);
     position(INT4, UUID_ARRAY, INT8_ARRAY);
     trim_lanes(INT4, UUID_ARRAY, INT8_ARRAY, INT8);
-    trim_segments(INT4, UUID_ARRAY);
+    trim_segments(INT4, UUID_ARRAY, INT8_ARRAY);
     trim_runs(INT4, UUID_ARRAY);
     aged(INT4, UUID_ARRAY, INT8_ARRAY, UUID_ARRAY, INT8_ARRAY);
     survey(INT4, INT8, UUID_ARRAY, TEXT_ARRAY, INT8, TEXT, TEXT);
@@ -262,6 +267,12 @@ mod tests {
     /// The plan of a statement that was prepared and used on empty tables, once they have grown and before the server
     /// knows it.
     async fn kept_plan(sql: &str, types: &str, values: &str) -> String {
+        let grow = "INSERT INTO {schema}.lanes
+            SELECT 0, md5(n::text)::uuid, md5('q')::uuid, n::text, 1, 0, n, n, n, n FROM generate_series(1, 2000) n";
+        plan_after(grow, sql, types, values).await
+    }
+
+    async fn plan_after(grow: &str, sql: &str, types: &str, values: &str) -> String {
         let Fixture { store, schema, .. } = fixture().await;
         let schema = Schema::new(&schema).unwrap();
         let mut conn = store.pool.get().await.unwrap();
@@ -270,8 +281,6 @@ mod tests {
         for _ in 0..7 {
             conn.execute_batch(&format!("EXECUTE kept ({values})")).await.unwrap();
         }
-        let grow = "INSERT INTO {schema}.lanes
-            SELECT 0, md5(n::text)::uuid, md5('q')::uuid, n::text, 1, 0, n, n, n, n FROM generate_series(1, 2000) n";
         conn.execute_batch(&schema.fill(grow)).await.unwrap();
         let explain = Statement::new(&schema, &format!("EXPLAIN (COSTS off) EXECUTE kept ({values})"), &[]);
         let rows = conn.query(&explain, &[]).await.unwrap();
@@ -315,9 +324,9 @@ mod tests {
         let found = ["Index Scan Backward using lanes_pkey", "(ctid = f.place)", "(ctid = s.place)"];
         assert!(found.iter().all(|part| plan.contains(part)), "{plan}");
         let sql = include_str!("../sql/queries/append_whole.sql");
-        let types = format!("{types}, bigint[], bytea[], bigint[], int[], int[]");
-        let values = "0, 1, '{}', '{}', '{}', '{}', '{}', '{}', 1, '{}', '{}', '{}', '{}', '{}'";
-        let plan = kept_plan(sql, &types, values).await;
+        let types = "int, bigint, uuid[], bigint[], int[], bigint[], uuid[], bigint, bigint[], bytea[], bigint[], int[], int[]";
+        let values = "0, 1, '{}', '{}', '{}', '{}', '{}', 1, '{}', '{}', '{}', '{}', '{}'";
+        let plan = kept_plan(sql, types, values).await;
         assert!(found.iter().all(|part| plan.contains(part)) && !plan.contains("Seq Scan"), "{plan}");
         let sql = include_str!("../sql/queries/trim_lanes.sql");
         let plan = kept_plan(sql, "int, uuid[], bigint[], bigint", "0, '{}', '{}', 1").await;
@@ -326,12 +335,31 @@ mod tests {
         let plan = kept_plan(sql, "int, uuid[]", "0, '{}'").await;
         assert!(found[..2].iter().all(|part| plan.contains(part)), "{plan}");
         let sql = include_str!("../sql/queries/trim_segments.sql");
-        let plan = kept_plan(sql, "int, uuid[]", "0, '{}'").await;
+        let plan = kept_plan(sql, "int, uuid[], bigint[]", "0, '{}', '{}'").await;
         assert!(plan.contains(found[0]) && !plan.contains("Seq Scan"), "{plan}");
+        assert!(plan.contains("(base >= s.first) AND (base < s.next)"), "{plan}");
         let sql = include_str!("../sql/queries/swap_update.sql");
         let plan = kept_plan(sql, SWAP_TYPES, SWAP_VALUES).await;
         let found = ["Index Scan Backward using cursors_pkey", "(ctid = f.place)", "(ctid = s.place)"];
         assert!(found.iter().all(|part| plan.contains(part)), "{plan}");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn who_knows_of_old_versions_still_looks_for_the_newest_first() {
+        let grow = "INSERT INTO {schema}.cursors (bucket, lane_id, group_name, epoch, committed, attempts, deliveries, not_before,
+                                                  served_at, consumed, writer)
+                SELECT 0, md5((n % 24)::text)::uuid, 'g' || n / 24, 0, 0, 0, 0, 0, 0, 0, 0 FROM generate_series(0, 20000) n;
+            DELETE FROM {schema}.cursors WHERE group_name NOT IN ('g0', 'g1', 'g2');
+            ANALYZE {schema}.cursors";
+        let looks = [
+            (include_str!("../sql/queries/load_lane.sql"), "int, uuid[], text[]", "0, '{}', '{}'"),
+            (include_str!("../sql/queries/swap_update.sql"), SWAP_TYPES, SWAP_VALUES),
+        ];
+        for (sql, types, values) in looks {
+            let plan = plan_after(grow, sql, types, values).await;
+            assert!(plan.contains("Index Scan Backward using cursors_pkey"), "{plan}");
+            assert!(!plan.contains("Bitmap") && !plan.contains("Seq Scan"), "{plan}");
+        }
     }
 
     #[tokio::test(flavor = "multi_thread")]

@@ -24,7 +24,10 @@ const CLOCK_STALE: Duration = Duration::from_secs(30);
 ///
 /// Left to itself the server would plan each call anew as well: it takes a plan for arrays of unknown length to be worse than one for
 /// the few elements at hand. Planning an append or an exchange costs it 200 to 260 µs, more than running it.
+///
+/// A bitmap is made of all versions of a row before the first one is looked at; an index is read backwards until the newest one is found.
 const PLANNING: &[(&str, &str)] = &[
+    ("enable_bitmapscan", "off"),
     ("enable_hashjoin", "off"),
     ("enable_mergejoin", "off"),
     ("enable_seqscan", "off"),

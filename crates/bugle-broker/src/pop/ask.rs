@@ -22,6 +22,11 @@ use super::serve::Open;
 const PROBE_LIMIT: usize = 10_000;
 /// Blocked lanes looked at again by one probe.
 const RECHECK: usize = 1000;
+/// How far a question goes back before the last one, so that commits are found that took a moment.
+const LOOK_BACK_SHORT: Duration = Duration::from_secs(10);
+/// How often one goes back as far as [`LOOK_BACK`], for commits that took longer than that and rang no bell that was heard here: whoever
+/// asks for much pays for all that was written in that time, and where old versions of rows cannot be removed for all of those.
+const SWEEP: Duration = Duration::from_secs(15);
 /// How long to wait for somebody else's walk before one looks at what he has found, and how often: after that he is taken to be stuck.
 const TURN: Duration = Duration::from_millis(100);
 const TURNS: usize = 20;
@@ -34,6 +39,8 @@ struct Asking {
     began: Timestamp,
     /// It goes on with a walk that was cut short.
     resumed: bool,
+    /// It also finds what was committed late.
+    sweeps: bool,
     /// How often everything was forgotten before it began.
     forgotten: u64,
 }
@@ -106,8 +113,9 @@ impl Inner {
             let answers = self.watch(self.engine.probe(batch).await)?;
             let mut again = Vec::new();
             for (mut asking, answer) in open.into_iter().zip(answers) {
-                let (channel, began) = (asking.channel.clone(), asking.began);
-                let rest = answer.lanes.last().filter(|_| answer.more).map(|l| Walk { began, at: l.lane.id });
+                let (channel, began, sweeps) = (asking.channel.clone(), asking.began, asking.sweeps);
+                let rest = answer.lanes.last().filter(|_| answer.more);
+                let rest = rest.map(|l| Walk { began, sweeps, at: l.lane.id });
                 for found in fair_order(answer.lanes) {
                     self.learn_cursor(&channel, found, WakeSource::Local);
                 }
@@ -127,12 +135,17 @@ impl Inner {
     /// What to ask for. A walk that was cut short goes on where it was: from the beginning it would pass what was read since again
     /// each time, and lanes at its end would wait for all others.
     fn first_probe(&self, channel: Arc<Channel>, now: Timestamp) -> Asking {
-        let (since, recheck, walk, forgotten) = {
+        let (since, sweeps, recheck, walk, forgotten) = {
             let state = channel.state.lock();
             let known = state.knows_all();
-            let since = known.then(|| state.watermark.min(now).minus(LOOK_BACK));
+            let due = !(state.swept..state.swept.plus(SWEEP)).contains(&now);
+            let sweeps = state.overflow.map_or(!known || due, |walk| walk.sweeps);
+            let since = known.then(|| match sweeps {
+                true => state.swept.min(now).minus(LOOK_BACK),
+                false => state.watermark.min(now).minus(LOOK_BACK_SHORT),
+            });
             let recheck = if known { state.blocked(RECHECK) } else { Vec::new() };
-            (since, recheck, state.overflow, state.forgotten)
+            (since, sweeps, recheck, state.overflow, state.forgotten)
         };
         let probe = Probe {
             queue: channel.queue,
@@ -143,7 +156,7 @@ impl Inner {
             limit: PROBE_LIMIT.min(self.config.max_cached_lanes),
         };
         let began = walk.map_or(now, |walk| walk.began);
-        Asking { channel, probe, began, resumed: walk.is_some(), forgotten }
+        Asking { channel, probe, began, resumed: walk.is_some(), sweeps, forgotten }
     }
 
     /// A page of a probe was taken over, and there is more to walk if there is a `rest`. `false` = walk it now.
@@ -157,17 +170,20 @@ impl Inner {
         // Nobody needs to write for what was read to be forgotten.
         state.shrink(most);
         // Nor is it cut short before it has found something: lanes that others hold are none of it.
-        if rest.is_some() && (state.entries.len() < most || state.front().is_none()) {
+        let goes_on = rest.is_some() && (state.entries.len() < most || state.front().is_none());
+        if !goes_on || asking.probe.since.is_none() {
             // Should another one have to go on with a walk, he need not begin anew.
-            if asking.probe.since.is_none() {
-                state.overflow = rest;
-            }
+            state.overflow = rest;
+        }
+        if goes_on {
             return false;
         }
-        state.overflow = rest;
         state.seeded = true;
         if rest.is_none() {
             state.watermark = state.watermark.max(asking.began);
+            if asking.sweeps {
+                state.swept = state.swept.max(asking.began);
+            }
         }
         state.asked(None, period);
         true

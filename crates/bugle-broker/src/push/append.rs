@@ -228,12 +228,7 @@ impl Inner {
                 }
             }
         }
-        for work in open {
-            if work.screens() {
-                self.read_gap(&work.lane, work.tries > 0 || work.once).await?;
-            }
-        }
-        Ok(())
+        self.read_gaps(open).await
     }
 
     /// The append for one lane, or nothing if every message of it is a duplicate.

@@ -4,6 +4,7 @@
 //! the stored blocks for what memory does not cover. A fingerprint that matches is compared with the stored id.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use uuid::Uuid;
@@ -18,7 +19,7 @@ use crate::lanes::LaneState;
 use super::append::Work;
 
 /// Messages of others that are not read just to keep the fingerprints complete.
-const GAP: Offset = 512;
+const GAP: Offset = 64;
 const GAP_BYTES: usize = 16 << 20;
 
 /// What screening says of one message.
@@ -99,37 +100,58 @@ impl Inner {
         Ok(())
     }
 
-    /// Read what other servers appended, so that memory covers up to the head; small gaps are left to the store's own
-    /// check unless `always`.
-    pub(super) async fn read_gap(&self, lane: &Arc<LaneState>, always: bool) -> Result<(), Refused> {
+    /// Read what other servers appended, so that memory covers up to the heads. Small gaps are left to the store's own check, the first
+    /// time: it looks through them under the lane's lock.
+    pub(super) async fn read_gaps(&self, open: &[Work]) -> Result<(), Refused> {
         loop {
-            let (from, to) = {
-                let inner = lane.inner.lock();
-                (inner.recent.covered().end, inner.lane.head)
-            };
-            if from >= to || (!always && to - from < GAP) {
+            let gaps: Vec<(&Arc<LaneState>, Range<Offset>)> = open.iter().filter_map(Work::gap).collect();
+            if gaps.is_empty() {
                 return Ok(());
             }
-            let read = Read { lane: lane.id, from, to, max_bytes: GAP_BYTES };
-            let segments = self.watch(self.engine.read(vec![read]).await)?.pop().unwrap_or_default();
-            let mut guard = lane.inner.lock();
-            let inner = &mut *guard;
-            if segments.first().is_none_or(|s| s.base > from) {
-                // Trimmed meanwhile: nothing to know about what is gone.
-                inner.recent.start_over(segments.first().map_or(to, |s| s.base), inner.lane.greatest);
+            let max_bytes = GAP_BYTES / gaps.len();
+            let reads = gaps.iter().map(|(lane, gap)| Read {
+                lane: lane.id,
+                from: gap.start,
+                to: gap.end,
+                max_bytes,
+            });
+            let read = self.watch(self.engine.read(reads.collect()).await)?;
+            for ((lane, gap), segments) in gaps.into_iter().zip(read) {
+                self.fill_gap(lane, gap, &segments);
             }
-            for segment in &segments {
-                let (fingerprints, ids) = ids_of(segment);
-                // An append that went past what others wrote has not told their ids.
-                inner.lane.greatest = inner.lane.greatest.max(ids.greatest());
-                inner.recent.insert(segment.base, &fingerprints, ids, segment.created_at);
-            }
-            if inner.recent.covered().end == from {
-                // A segment that cannot be decoded: its ids are not known, and it must not be read forever.
-                inner.recent.start_over(segments.last().map_or(to, Segment::end), inner.lane.greatest);
-            }
-            self.bound_dedupe(&mut inner.recent);
         }
+    }
+
+    fn fill_gap(&self, lane: &LaneState, gap: Range<Offset>, segments: &[Segment]) {
+        let mut guard = lane.inner.lock();
+        let inner = &mut *guard;
+        if segments.first().is_none_or(|s| s.base > gap.start) {
+            // Trimmed meanwhile: nothing to know about what is gone.
+            inner.recent.start_over(segments.first().map_or(gap.end, |s| s.base), inner.lane.greatest);
+        }
+        for segment in segments {
+            let (fingerprints, ids) = ids_of(segment);
+            // An append that went past what others wrote has not told their ids.
+            inner.lane.greatest = inner.lane.greatest.max(ids.greatest());
+            inner.recent.insert(segment.base, &fingerprints, ids, segment.created_at);
+        }
+        if inner.recent.covered().end == gap.start {
+            // A segment that cannot be decoded: its ids are not known, and it must not be read forever.
+            inner.recent.start_over(segments.last().map_or(gap.end, Segment::end), inner.lane.greatest);
+        }
+        self.bound_dedupe(&mut inner.recent);
+    }
+}
+
+impl Work {
+    /// What others wrote to the lane that is worth reading before it is screened.
+    fn gap(&self) -> Option<(&Arc<LaneState>, Range<Offset>)> {
+        let (from, to) = {
+            let inner = self.lane.inner.lock();
+            (inner.recent.covered().end, inner.lane.head)
+        };
+        let least = if self.tries > 0 || self.once { 1 } else { GAP };
+        (self.screens() && to >= from + least).then_some((&self.lane, from..to))
     }
 }
 

@@ -62,8 +62,10 @@ pub(crate) struct ChannelState {
     pub(crate) seeded: bool,
     /// The walk was cut short, because there are too many lanes with messages; it goes on when the ring is empty.
     pub(crate) overflow: Option<Walk>,
-    /// Lanes written before this time are known.
+    /// Lanes written before this time are known, but for commits that took long.
     pub(crate) watermark: Timestamp,
+    /// Lanes written before this time are known, however long their commits took.
+    pub(crate) swept: Timestamp,
     /// How often everything was forgotten: a walk that began before knows nothing of its first pages any more.
     pub(crate) forgotten: u64,
     /// The queue is gone, or the group's record is another one: nobody may park here any more.
@@ -84,6 +86,8 @@ pub(crate) struct ChannelState {
 pub(crate) struct Walk {
     /// When it began: what was written since in lanes behind it is asked for when it has ended.
     pub(crate) began: Timestamp,
+    /// Whether what was committed late is found in the lanes before it.
+    pub(crate) sweeps: bool,
     /// The last lane seen.
     pub(crate) at: LaneId,
 }
@@ -350,7 +354,8 @@ impl ChannelState {
             }
         }
         self.ring.clear();
-        (self.seeded, self.overflow, self.watermark) = (false, None, Timestamp::ZERO);
+        (self.seeded, self.overflow) = (false, None);
+        (self.watermark, self.swept) = (Timestamp::ZERO, Timestamp::ZERO);
         self.forgotten += 1;
         self.doubt();
     }

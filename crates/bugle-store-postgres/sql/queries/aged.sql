@@ -4,8 +4,7 @@ SELECT u.n::int, a.*
 FROM unnest($2::uuid[], $3::bigint[], $4::uuid[], $5::bigint[]) WITH ORDINALITY
      AS u (queue_id, before, after, most, n)
 CROSS JOIN LATERAL (
-    SELECT {lane},
-           (SELECT min(c.committed) FROM {schema}.cursors c WHERE c.bucket = $1 AND c.lane_id = l.lane_id)
+    SELECT {lane}, ({slowest})
     FROM {schema}.lanes l
     WHERE l.bucket = $1 AND l.queue_id = u.queue_id AND l.tail_at < u.before
       AND (u.after IS NULL OR l.lane_id > u.after)

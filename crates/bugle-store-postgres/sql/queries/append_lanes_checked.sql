@@ -14,7 +14,7 @@ WITH s AS MATERIALIZED (
   AND CASE s.guard
       WHEN 0 THEN true
       WHEN 1 THEN s.head = s.known
-      ELSE s.head >= s.known AND NOT EXISTS (
+      ELSE s.head >= s.known AND (s.head = greatest(s.known, s.tail) OR NOT EXISTS (
           SELECT f.print
           FROM {schema}.segments g
           CROSS JOIN LATERAL unnest(g.fingerprints) WITH ORDINALITY AS f (print, n)
@@ -25,6 +25,6 @@ WITH s AS MATERIALIZED (
                 ORDER BY p.base DESC LIMIT 1), 0)
             AND g.base + f.n - 1 >= greatest(s.known, s.tail)
           INTERSECT -- hashed: the cost is the sum of both sides, not their product
-          SELECT unnest(($9::bigint[])[s.a:s.b]))
+          SELECT unnest(($9::bigint[])[s.a:s.b])))
       END
 RETURNING l.lane_id, s.head, s.stamp

@@ -1,10 +1,10 @@
 -- Where fingerprints occur in ranges of lanes. The wanted ones of item n are elements a to b of the flat list. Below
 -- `indexed` the runs are searched, from there on the segments. Only for what matched is the segment's stamp looked up.
 WITH u AS MATERIALIZED (
-    SELECT i.n, i.lane_id, i.hi, i.since, ($8::bigint[])[i.a:i.b] AS prints, l.indexed, greatest(i.lo, l.tail) AS lo
+    SELECT u.n, u.lane_id, u.hi, u.since, ($8::bigint[])[u.a:u.b] AS prints, l.indexed, greatest(u.lo, l.tail) AS lo
     FROM unnest($2::uuid[], $3::bigint[], $4::bigint[], $5::bigint[], $6::int[], $7::int[]) WITH ORDINALITY
-         AS i (lane_id, lo, hi, since, a, b, n)
-    JOIN {schema}.lanes l ON l.bucket = $1 AND l.lane_id = i.lane_id
+         AS u (lane_id, lo, hi, since, a, b, n)
+    {lane_by_key}
 )
 SELECT u.n::int, f.print, s.base + f.i - 1
 FROM u
@@ -12,6 +12,7 @@ CROSS JOIN LATERAL (
     SELECT g.base, g.fingerprints
     FROM {schema}.segments g
     WHERE g.bucket = $1 AND g.lane_id = u.lane_id AND g.base < u.hi
+      AND greatest(u.lo, u.indexed) < u.hi
       AND g.base >= coalesce((
           SELECT p.base FROM {schema}.segments p
           WHERE p.bucket = $1 AND p.lane_id = u.lane_id AND p.base <= greatest(u.lo, u.indexed)

@@ -3,7 +3,7 @@
 WITH RECURSIVE search (n, lane_id, at, lo, hi) AS (
     SELECT u.n, u.lane_id, u.at, l.tail, l.head
     FROM unnest($2::uuid[], $3::bigint[]) WITH ORDINALITY AS u (lane_id, at, n)
-    JOIN {schema}.lanes l ON l.bucket = $1 AND l.lane_id = u.lane_id
+    {lane_by_key}
     UNION ALL
     SELECT s.n, s.lane_id, s.at,
            CASE WHEN g.created_at <= s.at THEN g.base + g.count ELSE s.lo END,

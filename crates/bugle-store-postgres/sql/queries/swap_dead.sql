@@ -7,6 +7,10 @@ FROM unnest($3::uuid[], $4::text[], $5::uuid[], $6::uuid[], $7::uuid[], $8::text
             $11::bytea[], $12::text[], $13::text[], $14::bigint[], $15::bigint[], $16::bigint[])
      AS u (of_lane, of_group, id, queue_id, lane_id, partition, group_name, at_offset, message,
            transaction_id, error, attempts, created_at, failed_at)
-JOIN {schema}.cursors c ON c.lane_id = u.of_lane AND c.group_name = u.of_group
-WHERE c.bucket = $1 AND c.writer = $2
+JOIN LATERAL (
+    SELECT k.group_name, k.writer FROM {schema}.cursors k
+    WHERE k.bucket = $1 AND k.lane_id = u.of_lane AND k.group_name <= u.of_group
+    ORDER BY k.group_name DESC
+    LIMIT 1
+) c ON c.group_name = u.of_group AND c.writer = $2
 ON CONFLICT (bucket, id) DO NOTHING

@@ -1,4 +1,5 @@
--- Move tails forward. Needs the lanes locked by an earlier statement, so that the oldest kept segment is seen.
+-- Move tails forward. Needs the lanes locked by an earlier statement, so that the oldest kept segment is seen. Who counts finds lanes by
+-- when they were written, and those that were not of late by the mark: an append would have to take it away again.
 WITH s AS MATERIALIZED (
     SELECT l.lane_id, l.head, l.tail, least(greatest(l.tail, u.target), l.head) AS next{lane_place}
     FROM unnest($2::uuid[], $3::bigint[]) AS u (lane_id, target)
@@ -8,7 +9,7 @@ WITH s AS MATERIALIZED (
 )
 UPDATE {schema}.lanes l
 SET tail = s.next,
-    touched_s = $4,
+    touched_s = CASE WHEN l.written_s < $4 - 30 THEN $4 END,
     tail_at = CASE WHEN s.next < s.head THEN (
         SELECT g.created_at FROM {schema}.segments g
         WHERE g.bucket = $1 AND g.lane_id = s.lane_id AND g.base <= s.next
