@@ -141,7 +141,7 @@ impl Inner {
                 *self.floor.since.lock() = began;
                 if self.surveyed(surveyed, &wanted) {
                     // Known as of now, whatever was missed before.
-                    wanted.iter().for_each(|channel| channel.state.lock().confirm(period));
+                    wanted.iter().for_each(|channel| channel.state.lock().quiet.confirm(period));
                 }
             }
             Err(_) => {
@@ -212,7 +212,7 @@ impl Inner {
 
     /// Everybody who waits asks for himself, once.
     pub(crate) fn ask_for_all(self: &Arc<Self>) {
-        self.channels.all().iter().for_each(|channel| channel.state.lock().doubt());
+        self.channels.all().iter().for_each(|channel| channel.state.lock().quiet.doubt());
         self.ask_again(self.channels.unpark_all(), WakeSource::Floor);
     }
 }

@@ -114,7 +114,7 @@ impl Inner {
         } else {
             for channel in self.channels.of_queue(queue.id) {
                 let mut state = channel.state.lock();
-                state.doubt();
+                state.quiet.doubt();
                 let jobs = state.unpark_all();
                 drop(state);
                 self.ask_again(jobs, WakeSource::Local);
@@ -157,7 +157,7 @@ impl Inner {
             }
             Err(_) => {
                 // Whoever waits is served when the store is back; whoever comes until then must ask.
-                looks.iter().for_each(|look| look.channel.state.lock().doubt());
+                looks.iter().for_each(|look| look.channel.state.lock().quiet.doubt());
                 self.recover();
             }
         }

@@ -3,13 +3,17 @@
 #![allow(clippy::unwrap_used)]
 
 mod common;
+#[path = "common/faulty.rs"]
+mod faulty;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bugle_broker::{AckStatus, Broker, BrokerConfig, FloorConfig, PopRequest, WakeSource};
-use bugle_store::QUEUE_MODE;
+use bugle_store::{MemoryStore, QUEUE_MODE};
 use common::waits::{LONG, Pair, answer, deaf_pair, parked, until};
 use common::{ack_as, configure, from_lane, from_queue, ids, push, waiting};
+use faulty::Faulty;
 
 fn wakes(broker: &Broker, source: WakeSource) -> u64 {
     broker.read().waiting.wakes.iter().find(|(s, _)| *s == source).unwrap().1
@@ -93,6 +97,40 @@ async fn a_hint_that_nobody_waited_for_makes_the_next_pop_ask() {
     push(&pair.a, "q", "p", &["x"]).await;
     until(|| pair.b.read().carriers[0].received > heard).await;
     assert_eq!(ids(&pair.b.pop(waiting(from_queue("q"), LONG)).await.unwrap()), ["x"]);
+}
+
+/// Messages of partitions that were pushed to through one server while nobody waited at the other, which has heard of them.
+async fn told_of(pair: &Pair, store: &Faulty, ids: &[&str]) {
+    let brief = || waiting(from_queue("q"), Duration::from_millis(5));
+    // Servers that have just met look at everything once or twice; after that nothing is asked.
+    loop {
+        let before = store.calls("probe");
+        assert_eq!(pair.b.pop(brief()).await.unwrap().count(), 0);
+        if store.calls("probe") == before {
+            break;
+        }
+    }
+    for id in ids {
+        // Somebody of another group waits: when he is served the hint has come.
+        let witness = PopRequest { group: "witness".into(), auto_ack: true, ..from_queue("q") };
+        let witness = parked(&pair.b, witness).await;
+        push(&pair.a, "q", id, &[id]).await;
+        assert_eq!(answer(witness).await, [*id]);
+    }
+}
+
+#[tokio::test]
+async fn what_was_told_while_nobody_waited_is_looked_at_by_name() {
+    let store = Faulty::new(Arc::new(MemoryStore::default().shared()));
+    let pair = Pair::hearing_on(store.clone()).await;
+    configure(&pair.a, "q", serde_json::json!({})).await;
+    told_of(&pair, &store, &["x", "y", "z"]).await;
+    let probes = store.calls("probe");
+    let all = PopRequest { auto_ack: true, partitions: Some(10), ..waiting(from_queue("q"), LONG) };
+    let mut found = ids(&pair.b.pop(all).await.unwrap());
+    found.sort_unstable();
+    assert_eq!(found, ["x", "y", "z"]);
+    assert_eq!(store.calls("probe"), probes);
 }
 
 #[tokio::test]

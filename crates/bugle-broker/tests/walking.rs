@@ -102,38 +102,3 @@ async fn a_walk_during_which_everything_is_forgotten_begins_anew() {
     }
     assert_eq!(taken, LANES);
 }
-
-#[tokio::test]
-async fn a_commit_that_took_long_is_found_by_who_heard_no_bell() {
-    let clock = clock();
-    let store = Faulty::new(memory(&clock));
-    let writer = Arc::new(Broker::open(store.clone(), BrokerConfig::default()).await.unwrap());
-    let reader = Broker::open(store.clone(), BrokerConfig::default()).await.unwrap();
-    let pass = |seconds: i64| clock.fetch_add(seconds * 1_000_000, Ordering::Relaxed);
-    for (seconds, id) in [(0, "at once"), (3, "soon"), (20, "late"), (50, "later")] {
-        let gate = store.hold_before("append");
-        let pushing = tokio::spawn({
-            let writer = writer.clone();
-            async move { push(&writer, "q", "p", &[id]).await }
-        });
-        gate.reached().await;
-        // All that the reader asks for now is from after the message's stamp.
-        pass(seconds);
-        assert_eq!(reader.pop(from_queue("q")).await.map_or(0, |answer| answer.count()), 0);
-        gate.open();
-        pushing.await.unwrap();
-        let mut waited = 0;
-        let found = loop {
-            let answer = reader.pop(from_queue("q")).await.unwrap();
-            if answer.count() > 0 {
-                break answer;
-            }
-            pass(1);
-            waited += 1;
-            assert!(waited <= 15, "{id} is not found");
-        };
-        assert_eq!(ids(&found), [id]);
-        assert!(seconds > 3 || waited == 0, "{id} is found {waited} s late");
-        assert!(ack_all(&reader, &found).await[0].success);
-    }
-}

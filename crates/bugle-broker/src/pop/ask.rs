@@ -22,11 +22,6 @@ use super::serve::Open;
 const PROBE_LIMIT: usize = 10_000;
 /// Blocked lanes looked at again by one probe.
 const RECHECK: usize = 1000;
-/// How far a question goes back before the last one, so that commits are found that took a moment.
-const LOOK_BACK_SHORT: Duration = Duration::from_secs(10);
-/// How often one goes back as far as [`LOOK_BACK`], for commits that took longer than that and rang no bell that was heard here: whoever
-/// asks for much pays for all that was written in that time, and where old versions of rows cannot be removed for all of those.
-const SWEEP: Duration = Duration::from_secs(15);
 /// How long to wait for somebody else's walk before one looks at what he has found, and how often: after that he is taken to be stuck.
 const TURN: Duration = Duration::from_millis(100);
 const TURNS: usize = 20;
@@ -39,8 +34,6 @@ struct Asking {
     began: Timestamp,
     /// It goes on with a walk that was cut short.
     resumed: bool,
-    /// It also finds what was committed late.
-    sweeps: bool,
     /// How often everything was forgotten before it began.
     forgotten: u64,
 }
@@ -67,7 +60,7 @@ impl Inner {
 
     /// Ask for all `jobs` together and put what is ready into the rings.
     pub(super) async fn ask(self: &Arc<Self>, jobs: &mut [Open]) -> Result<(), Refused> {
-        let (mut loads, mut load_for) = (Vec::new(), Vec::new());
+        let (mut loads, mut load_for, mut told_of) = (Vec::new(), Vec::new(), Vec::new());
         let mut probe_for: Vec<Arc<Channel>> = Vec::new();
         let period = self.period();
         self.mover.asked();
@@ -77,18 +70,23 @@ impl Inner {
                 if let Some(lane) = named_lane(&open.job.request.target, queue) {
                     loads.push(Load::Lane(lane, channel.group.clone()));
                     load_for.push((channel.clone(), lane));
+                } else if let Some(told) = told(open, channel, period) {
+                    told_of.push(channel.clone());
+                    loads.extend(told.iter().map(|lane| Load::Lane(*lane, channel.group.clone())));
+                    load_for.extend(told.into_iter().map(|lane| (channel.clone(), lane)));
                 } else if !probe_for.iter().any(|c| c.no == channel.no) {
                     probe_for.push(channel.clone());
                 }
             }
         }
         if !loads.is_empty() {
-            let found = self.watch(self.engine.load(loads).await)?;
+            let found =
+                self.watch(self.engine.load(loads).await).inspect_err(|_| self.not_looked_at(&told_of))?;
             for ((channel, lane), found) in load_for.iter().zip(found) {
                 for found in found {
                     self.learn_cursor(channel, found, WakeSource::Local);
                 }
-                channel.state.lock().asked(Some(*lane), period);
+                channel.state.lock().quiet.asked(Some(*lane), period);
             }
         }
         if !probe_for.is_empty() {
@@ -97,6 +95,15 @@ impl Inner {
             jobs.iter_mut().filter(|open| is_left_out(open)).for_each(|open| open.job.asked = false);
         }
         Ok(())
+    }
+
+    /// What hints have told of these channels could not be looked at: whoever comes until the store is back must ask, and those who wait are
+    /// served then.
+    fn not_looked_at(self: &Arc<Self>, channels: &[Arc<Channel>]) {
+        channels.iter().for_each(|channel| channel.state.lock().quiet.doubt());
+        if !channels.is_empty() {
+            self.recover();
+        }
     }
 
     /// Answers the numbers of channels it did not ask about, because somebody else has found something there.
@@ -113,9 +120,8 @@ impl Inner {
             let answers = self.watch(self.engine.probe(batch).await)?;
             let mut again = Vec::new();
             for (mut asking, answer) in open.into_iter().zip(answers) {
-                let (channel, began, sweeps) = (asking.channel.clone(), asking.began, asking.sweeps);
-                let rest = answer.lanes.last().filter(|_| answer.more);
-                let rest = rest.map(|l| Walk { began, sweeps, at: l.lane.id });
+                let (channel, began) = (asking.channel.clone(), asking.began);
+                let rest = answer.lanes.last().filter(|_| answer.more).map(|l| Walk { began, at: l.lane.id });
                 for found in fair_order(answer.lanes) {
                     self.learn_cursor(&channel, found, WakeSource::Local);
                 }
@@ -135,17 +141,12 @@ impl Inner {
     /// What to ask for. A walk that was cut short goes on where it was: from the beginning it would pass what was read since again
     /// each time, and lanes at its end would wait for all others.
     fn first_probe(&self, channel: Arc<Channel>, now: Timestamp) -> Asking {
-        let (since, sweeps, recheck, walk, forgotten) = {
+        let (since, recheck, walk, forgotten) = {
             let state = channel.state.lock();
             let known = state.knows_all();
-            let due = !(state.swept..state.swept.plus(SWEEP)).contains(&now);
-            let sweeps = state.overflow.map_or(!known || due, |walk| walk.sweeps);
-            let since = known.then(|| match sweeps {
-                true => state.swept.min(now).minus(LOOK_BACK),
-                false => state.watermark.min(now).minus(LOOK_BACK_SHORT),
-            });
+            let since = known.then(|| state.watermark.min(now).minus(LOOK_BACK));
             let recheck = if known { state.blocked(RECHECK) } else { Vec::new() };
-            (since, sweeps, recheck, state.overflow, state.forgotten)
+            (since, recheck, state.overflow, state.forgotten)
         };
         let probe = Probe {
             queue: channel.queue,
@@ -156,7 +157,7 @@ impl Inner {
             limit: PROBE_LIMIT.min(self.config.max_cached_lanes),
         };
         let began = walk.map_or(now, |walk| walk.began);
-        Asking { channel, probe, began, resumed: walk.is_some(), sweeps, forgotten }
+        Asking { channel, probe, began, resumed: walk.is_some(), forgotten }
     }
 
     /// A page of a probe was taken over, and there is more to walk if there is a `rest`. `false` = walk it now.
@@ -181,11 +182,8 @@ impl Inner {
         state.seeded = true;
         if rest.is_none() {
             state.watermark = state.watermark.max(asking.began);
-            if asking.sweeps {
-                state.swept = state.swept.max(asking.began);
-            }
         }
-        state.asked(None, period);
+        state.quiet.asked(None, period);
         true
     }
 
@@ -272,6 +270,13 @@ impl Inner {
         }
         Ok(())
     }
+}
+
+/// Lanes to look at where hints have told all that happened since somebody asked, for who waits: what he would have been told had he been
+/// waiting already. Asking for all would cost what was written in the last minute.
+fn told(open: &Open, channel: &Channel, period: Option<u64>) -> Option<Vec<LaneId>> {
+    let period = period.filter(|_| open.job.deadline.is_some())?;
+    channel.state.lock().take_told(period)
 }
 
 /// Take turns in walking over all lanes: others would read the same pages, and pass by what was read meanwhile. With a million lanes most of

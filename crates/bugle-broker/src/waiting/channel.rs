@@ -28,8 +28,7 @@ use crate::news::{News, topic};
 use crate::planted::race;
 use crate::pop::PopJob;
 
-/// Lanes remembered as seen empty by pops that named them.
-const MAX_SEEN_EMPTY: usize = 10_000;
+use super::quiet::Quiet;
 
 /// See the module.
 pub(crate) struct Channel {
@@ -62,19 +61,14 @@ pub(crate) struct ChannelState {
     pub(crate) seeded: bool,
     /// The walk was cut short, because there are too many lanes with messages; it goes on when the ring is empty.
     pub(crate) overflow: Option<Walk>,
-    /// Lanes written before this time are known, but for commits that took long.
+    /// Lanes written before this time are known.
     pub(crate) watermark: Timestamp,
-    /// Lanes written before this time are known, however long their commits took.
-    pub(crate) swept: Timestamp,
     /// How often everything was forgotten: a walk that began before knows nothing of its first pages any more.
     pub(crate) forgotten: u64,
     /// The queue is gone, or the group's record is another one: nobody may park here any more.
     pub(crate) closed: bool,
-    /// The store was asked about all lanes in this period of hearing everything (see [`crate::hearing`]), and no hint
-    /// has gone unheeded since.
-    quiet: Option<u64>,
-    /// The same for lanes that were asked about by name.
-    seen_empty: HashMap<LaneId, u64>,
+    /// What need not be asked.
+    pub(crate) quiet: Quiet,
     /// Looks of the floor in a row that found nothing for those who wait here.
     pub(crate) empty_checks: u32,
     /// Entries that were left when they were last looked over, see [`ChannelState::shrink`].
@@ -86,8 +80,6 @@ pub(crate) struct ChannelState {
 pub(crate) struct Walk {
     /// When it began: what was written since in lanes behind it is asked for when it has ended.
     pub(crate) began: Timestamp,
-    /// Whether what was committed late is found in the lanes before it.
-    pub(crate) sweeps: bool,
     /// The last lane seen.
     pub(crate) at: LaneId,
 }
@@ -157,8 +149,7 @@ impl Channel {
         if self.is_wanted() {
             return true;
         }
-        state.quiet = None;
-        state.seen_empty.remove(&lane);
+        state.quiet.tell(lane);
         false
     }
 }
@@ -317,34 +308,6 @@ impl ChannelState {
         blocked.map(|(id, _)| *id).take(most).collect()
     }
 
-    /// The store was asked, about one lane or about all of them, in this period of hearing everything.
-    pub(crate) fn asked(&mut self, lane: Option<LaneId>, period: Option<u64>) {
-        let Some(period) = period else { return };
-        match lane {
-            None => self.quiet = Some(period),
-            Some(lane) => {
-                if self.seen_empty.len() >= MAX_SEEN_EMPTY {
-                    self.seen_empty.clear();
-                }
-                self.seen_empty.insert(lane, period);
-            }
-        }
-    }
-
-    /// What was known is known still, in this period.
-    pub(crate) fn confirm(&mut self, period: Option<u64>) {
-        if let Some(period) = period {
-            self.quiet = self.quiet.map(|_| period);
-            self.seen_empty.values_mut().for_each(|seen| *seen = period);
-        }
-    }
-
-    /// Something may have been missed: whoever comes next asks.
-    pub(crate) fn doubt(&mut self) {
-        self.quiet = None;
-        self.seen_empty.clear();
-    }
-
     /// Forget what is known of lanes and cursors; claims that are under way find their places by themselves.
     pub(crate) fn forget(&mut self) {
         for entry in self.entries.values_mut() {
@@ -354,16 +317,20 @@ impl ChannelState {
             }
         }
         self.ring.clear();
-        (self.seeded, self.overflow) = (false, None);
-        (self.watermark, self.swept) = (Timestamp::ZERO, Timestamp::ZERO);
+        (self.seeded, self.overflow, self.watermark) = (false, None, Timestamp::ZERO);
         self.forgotten += 1;
-        self.doubt();
+        self.quiet.doubt();
     }
 
     /// Whether asking the store would tell nothing new, in this period of hearing everything.
     pub(crate) fn is_quiet(&self, lane: Option<LaneId>, period: u64) -> bool {
-        let all = self.quiet == Some(period) && self.knows_all();
-        all || lane.is_some_and(|lane| self.seen_empty.get(&lane) == Some(&period))
+        let all = self.knows_all() && self.quiet.about_all(period);
+        all || lane.is_some_and(|lane| self.quiet.about(lane, period))
+    }
+
+    /// The lanes that may have changed since the store was last asked about all of them, where hints have told all of that.
+    pub(crate) fn take_told(&mut self, period: u64) -> Option<Vec<LaneId>> {
+        if self.knows_all() { self.quiet.take_told(period) } else { None }
     }
 
     /// Whether all lanes with messages are known here, but for what came since the watermark.

@@ -4,6 +4,7 @@
 
 mod channel;
 mod pace;
+mod quiet;
 mod registry;
 
 pub(crate) use channel::{Channel, Entry, Interest, Place, Walk};

@@ -23,7 +23,10 @@ pub(crate) struct Pair {
 
 impl Pair {
     pub(crate) async fn new(config: BrokerConfig) -> Self {
-        let engine: Arc<dyn Engine> = Arc::new(MemoryStore::default().shared());
+        Self::on(Arc::new(MemoryStore::default().shared()), config).await
+    }
+
+    pub(crate) async fn on(engine: Arc<dyn Engine>, config: BrokerConfig) -> Self {
         let hub = Hub::new();
         let open = |name: &str| {
             let bell = BellOptions { name: name.into(), ..BellOptions::default() };
@@ -47,11 +50,12 @@ impl Pair {
 
     /// As in production, but the floor is out of the way.
     pub(crate) async fn hearing() -> Self {
-        Self::new(BrokerConfig {
-            floor: FloorConfig { with_carrier: Duration::from_secs(600), ..FloorConfig::default() },
-            ..BrokerConfig::default()
-        })
-        .await
+        Self::hearing_on(Arc::new(MemoryStore::default().shared())).await
+    }
+
+    pub(crate) async fn hearing_on(engine: Arc<dyn Engine>) -> Self {
+        let floor = FloorConfig { with_carrier: Duration::from_secs(600), ..FloorConfig::default() };
+        Self::on(engine, BrokerConfig { floor, ..BrokerConfig::default() }).await
     }
 }
 
