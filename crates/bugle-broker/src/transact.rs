@@ -163,6 +163,13 @@ impl Inner {
         if let Some(error) = acked.iter().flatten().find(|a| !a.success) {
             return Ok(Err(ack_refused(error)));
         }
+        // Done by whoever has the lane since: a transaction that repeats it and nothing else is harmless, one with more to it would be
+        // the second that handles these messages.
+        let more = !parts.push_positions.is_empty() || acked.iter().flatten().any(|a| !a.noop);
+        if more && computed.iter().any(|computed| computed.stale) {
+            let gone = Acked { error: Some("invalid or expired lease".into()), ..Acked::default() };
+            return Ok(Err(ack_refused(&gone)));
+        }
         Ok(Ok(Settlement { settlings, computed, acked }))
     }
 

@@ -293,6 +293,30 @@ on_both! {
         assert_eq!((again.success, again.reason), (false, Some("duplicate")));
     }
 
+    async fn a_transaction_under_a_lease_that_is_over_adds_nothing_to_what_another_has_done(rig: Rig) {
+        let b = &rig.broker;
+        push(b, "in", "p", &["a"]).await;
+        let slow = b.pop(from_lane("in", "p")).await.unwrap();
+        rig.advance(Duration::from_secs(3600));
+        let quick = b.pop(from_lane("in", "p")).await.unwrap();
+        assert_eq!(ids(&quick), ["a"]);
+        assert!(ack_all(b, &quick).await[0].success);
+        let ack = Operation::Ack(AckItem {
+            transaction_id: "a".into(),
+            lane: Some(slow.lanes[0].lane),
+            status: AckStatus::Completed,
+            group: QUEUE_MODE.into(),
+            lease: slow.lease_id.map(LeaseToken::Id),
+            error: None,
+        });
+        let push = Operation::Push(item("out", "p", "x", "1"));
+        let refused = b.transact(vec![push, ack.clone()], Vec::new()).await.unwrap();
+        assert_eq!(refused.error.as_deref(), Some("ACK operation failed: Invalid or expired lease"));
+        assert!(b.pop(from_queue("out")).await.unwrap().lanes.is_empty());
+        // Alone it may be a repetition whose first answer was lost, and changes nothing.
+        assert!(b.transact(vec![ack], Vec::new()).await.unwrap().success);
+    }
+
     async fn a_deleted_queue_starts_over(rig: Rig) {
         let b = &rig.broker;
         push(b, "q", "p", &["a"]).await;

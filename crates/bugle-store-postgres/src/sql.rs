@@ -30,6 +30,7 @@ const PARTS: &[(&str, &str)] = &[
     ("{counted_until}", include_str!("../sql/parts/counted_until.sql")),
     ("{lane_by_key}", include_str!("../sql/parts/lane_by_key.sql")),
     ("{cursor_by_key}", include_str!("../sql/parts/cursor_by_key.sql")),
+    ("{cursor_moved}", include_str!("../sql/parts/cursor_moved.sql")),
     ("{append_from}", include_str!("../sql/parts/append_from.sql")),
     ("{append}", include_str!("../sql/parts/append.sql")),
     ("{lane_sums}", include_str!("../sql/parts/lane_sums.sql")),

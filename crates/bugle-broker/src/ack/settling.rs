@@ -137,12 +137,12 @@ impl Inner {
         let now = self.engine.now();
         let Some(cursor) = &settling.cursor else {
             let answers = settling.calls.iter().map(|call| not_a_consumer(call.items.len())).collect();
-            return Computed { swap: None, next: None, answers };
+            return Computed { swap: None, next: None, answers, stale: false };
         };
         let options = settling.queue.as_ref().map(|q| q.options.clone()).unwrap_or_default();
         let head = settling.lane.bounds().0.max(located.head());
         let (mut next, mut dead, mut answers) = (cursor.clone(), Vec::new(), Vec::new());
-        let mut changed = false;
+        let (mut changed, mut stale) = (false, false);
         for call in &settling.calls {
             let acks: Vec<AckIn<'_>> = call
                 .items
@@ -155,6 +155,7 @@ impl Inner {
                 .collect();
             // Who names no lease is not asked whose it is.
             let lease = call.lease.filter(|_| !Bug::StaleAck.is_chosen());
+            stale |= !settle::may_settle(&next, lease, now);
             let settled = settle::settle(&next, lease, &acks, head, &options, now);
             let contexts = acks.iter().map(|ack| located.context(ack.offset));
             answers.push(self.answer(settling, &settled, contexts));
@@ -165,7 +166,7 @@ impl Inner {
             }
         }
         if !changed {
-            return Computed { swap: None, next: None, answers };
+            return Computed { swap: None, next: None, answers, stale };
         }
         next.epoch = cursor.epoch + 1;
         if next.committed > cursor.committed && Bug::ResurrectedAck.strikes() {
@@ -190,7 +191,7 @@ impl Inner {
             read: None,
             dead,
         };
-        Computed { swap: Some(swap), next: Some(next), answers }
+        Computed { swap: Some(swap), next: Some(next), answers, stale }
     }
 
     fn answer(
@@ -283,6 +284,8 @@ pub(crate) struct Computed {
     pub(crate) swap: Option<Swap>,
     pub(crate) next: Option<Cursor>,
     pub(crate) answers: Vec<Vec<Acked>>,
+    /// Some of it was said under a lease that does not hold the lane: at best it is known to be done already.
+    pub(crate) stale: bool,
 }
 
 impl Computed {

@@ -18,7 +18,7 @@ use crate::lanes::LaneState;
 
 use super::append::Work;
 
-/// Messages of others that are not read just to keep the fingerprints complete.
+/// Messages of others that are not read just to keep the fingerprints complete: the store looks through fewer than these with each append.
 const GAP: Offset = 64;
 const GAP_BYTES: usize = 16 << 20;
 

@@ -98,7 +98,7 @@ pub(crate) fn settle(
 
 /// A named lease must be the one that holds the lane now. The doubt about the time is the holder's benefit: whoever
 /// takes the lane over changes the epoch, and then the compare-and-set refuses this settlement anyway.
-fn may_settle(cursor: &Cursor, lease: Option<LeaseToken>, now: Now) -> bool {
+pub(crate) fn may_settle(cursor: &Cursor, lease: Option<LeaseToken>, now: Now) -> bool {
     match lease {
         None => true,
         Some(LeaseToken::Garbage) => false,

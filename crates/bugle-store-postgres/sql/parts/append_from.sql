@@ -1,5 +1,5 @@
--- What append_whole and append_early have in common: lock, move the heads that are the known ones, insert the segments. Bodies are taken from their array at the
--- very end: each step on the way would copy them.
+-- What append_whole and append_early have in common: lock, move the heads that are the known ones, insert the segments. Bodies are taken
+-- from their array at the very end: each step on the way would copy them.
     FROM unnest($3::uuid[], $4::bigint[], $5::int[], $6::bigint[], $7::uuid[], $9::bigint[], $12::int[], $13::int[])
          WITH ORDINALITY AS u (lane_id, known, count, at, greatest, segment_id, a, b, n)
     {lane_to_lock}

@@ -68,6 +68,15 @@ impl Naive {
         verdicts
     }
 
+    /// Whether an acknowledgement names the lease that holds its lane, or none.
+    pub(super) fn holds(&self, ack: &AckItem) -> bool {
+        let Some(lease) = ack.lease else { return true };
+        let Some((queue, at)) = ack.lane.and_then(|lane| self.find_lane(lane)) else { return true };
+        let cursor = self.queues[&queue].lanes[at].cursors.get(&*ack.group);
+        let held = cursor.and_then(|cursor| cursor.lease.as_ref());
+        held.is_some_and(|held| lease == LeaseToken::Id(held.id) && self.now < held.until)
+    }
+
     /// Settle one call.
     fn settle(&mut self, lane: LaneId, acks: &[&AckItem]) -> Vec<Verdict> {
         let all = |error| acks.iter().map(|_| Verdict::refused(error)).collect();

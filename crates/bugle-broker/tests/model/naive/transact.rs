@@ -54,8 +54,15 @@ impl Naive {
             reasons.push("Unknown error");
         }
         let kept = self.positions();
-        let refused = self.settle_all(acks).into_iter().filter_map(|verdict| verdict.error);
+        let held = acks.iter().all(|ack| self.holds(ack));
+        let verdicts = self.settle_all(acks);
         self.restore(kept);
+        // What another has done since is not done twice.
+        let more = !pushes.is_empty() || verdicts.iter().any(|verdict| !verdict.noop);
+        if !held && more {
+            reasons.push("Invalid or expired lease");
+        }
+        let refused = verdicts.into_iter().filter_map(|verdict| verdict.error);
         reasons.extend(refused.map(|error| match error {
             "unresolvable" | "consumer not found" => "Message not found",
             "invalid or expired lease" => "Invalid or expired lease",
