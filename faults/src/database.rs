@@ -79,7 +79,8 @@ impl Database {
             if self.process.is_none() {
                 self.process = Some(self.postgres()?.spawn().context("start PostgreSQL")?);
             }
-            if self.connect().await.is_ok() {
+            // Once only: a process that has ended meanwhile is to be started again.
+            if matches!(tokio::time::timeout(Duration::from_secs(5), self.connect_once()).await, Ok(Ok(_))) {
                 return Ok(());
             }
             if Instant::now() > deadline {
