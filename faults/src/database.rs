@@ -13,6 +13,8 @@ use tokio_postgres::{Client, NoTls};
 
 /// Longest wait for it to take connections; it may have to recover, and the machine may be busy.
 const START_LIMIT: Duration = Duration::from_secs(120);
+/// Longest wait for one connection.
+const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
 /// How it is run.
 #[derive(Clone, Debug, Default)]
@@ -80,7 +82,7 @@ impl Database {
                 self.process = Some(self.postgres()?.spawn().context("start PostgreSQL")?);
             }
             // Once only: a process that has ended meanwhile is to be started again.
-            if matches!(tokio::time::timeout(Duration::from_secs(5), self.connect_once()).await, Ok(Ok(_))) {
+            if self.connect_once().await.is_ok() {
                 return Ok(());
             }
             if Instant::now() > deadline {
@@ -98,17 +100,18 @@ impl Database {
     pub async fn connect(&self) -> Result<Client> {
         let until = Instant::now() + Duration::from_secs(30);
         loop {
-            match tokio::time::timeout(Duration::from_secs(5), self.connect_once()).await {
-                Ok(Ok(client)) => return Ok(client),
-                Ok(Err(error)) if Instant::now() > until => return Err(error).context("connect"),
-                Err(error) if Instant::now() > until => return Err(error).context("no connection in time"),
-                _ => tokio::time::sleep(Duration::from_millis(50)).await,
+            match self.connect_once().await {
+                Ok(client) => return Ok(client),
+                Err(error) if Instant::now() > until => return Err(error),
+                Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
             }
         }
     }
 
-    async fn connect_once(&self) -> Result<Client, tokio_postgres::Error> {
-        let (client, connection) = tokio_postgres::connect(&self.address(), NoTls).await?;
+    async fn connect_once(&self) -> Result<Client> {
+        let address = self.address();
+        let connecting = tokio::time::timeout(CONNECT_LIMIT, tokio_postgres::connect(&address, NoTls));
+        let (client, connection) = connecting.await.context("no connection in time")?.context("connect")?;
         tokio::spawn(async move { drop(connection.await) });
         Ok(client)
     }

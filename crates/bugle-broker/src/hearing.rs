@@ -155,11 +155,20 @@ impl Inner {
                     }
                 }
             }
-            Err(_) => {
-                // Whoever waits is served when the store is back; whoever comes until then must ask.
-                looks.iter().for_each(|look| look.channel.state.lock().quiet.doubt());
-                self.recover();
-            }
+            Err(_) => self.not_looked_at(looks.iter().map(|look| &look.channel)),
+        }
+    }
+
+    /// What hints have told of these channels could not be looked at. Whoever waits is served when the store is back; whoever comes until
+    /// then must ask.
+    pub(crate) fn not_looked_at<'a>(self: &Arc<Self>, channels: impl Iterator<Item = &'a Arc<Channel>>) {
+        let mut some = false;
+        for channel in channels {
+            channel.state.lock().quiet.doubt();
+            some = true;
+        }
+        if some {
+            self.recover();
         }
     }
 }

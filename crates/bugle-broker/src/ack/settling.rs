@@ -155,8 +155,8 @@ impl Inner {
                 .collect();
             // Who names no lease is not asked whose it is.
             let lease = call.lease.filter(|_| !Bug::StaleAck.is_chosen());
-            stale |= !settle::may_settle(&next, lease, now);
             let settled = settle::settle(&next, lease, &acks, head, &options, now);
+            stale |= settled.stale;
             let contexts = acks.iter().map(|ack| located.context(ack.offset));
             answers.push(self.answer(settling, &settled, contexts));
             dead.extend(settled.dead);
@@ -284,7 +284,7 @@ pub(crate) struct Computed {
     pub(crate) swap: Option<Swap>,
     pub(crate) next: Option<Cursor>,
     pub(crate) answers: Vec<Vec<Acked>>,
-    /// Some of it was said under a lease that does not hold the lane: at best it is known to be done already.
+    /// Some of it is, see [`settle::Settled::stale`].
     pub(crate) stale: bool,
 }
 

@@ -80,8 +80,9 @@ impl Inner {
             }
         }
         if !loads.is_empty() {
-            let found =
-                self.watch(self.engine.load(loads).await).inspect_err(|_| self.not_looked_at(&told_of))?;
+            let found = self
+                .watch(self.engine.load(loads).await)
+                .inspect_err(|_| self.not_looked_at(told_of.iter()))?;
             for ((channel, lane), found) in load_for.iter().zip(found) {
                 for found in found {
                     self.learn_cursor(channel, found, WakeSource::Local);
@@ -95,15 +96,6 @@ impl Inner {
             jobs.iter_mut().filter(|open| is_left_out(open)).for_each(|open| open.job.asked = false);
         }
         Ok(())
-    }
-
-    /// What hints have told of these channels could not be looked at: whoever comes until the store is back must ask, and those who wait are
-    /// served then.
-    fn not_looked_at(self: &Arc<Self>, channels: &[Arc<Channel>]) {
-        channels.iter().for_each(|channel| channel.state.lock().quiet.doubt());
-        if !channels.is_empty() {
-            self.recover();
-        }
     }
 
     /// Answers the numbers of channels it did not ask about, because somebody else has found something there.

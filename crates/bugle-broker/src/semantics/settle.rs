@@ -37,6 +37,8 @@ pub(crate) struct Settled {
     pub(crate) dead: Vec<Dead>,
     /// The lane is free for the group now.
     pub(crate) released: bool,
+    /// It was said under a lease that does not hold the lane: at best it is known to be done already.
+    pub(crate) stale: bool,
 }
 
 /// What became of one acknowledgement.
@@ -75,7 +77,7 @@ pub(crate) fn settle(
 ) -> Settled {
     if !may_settle(cursor, lease, now) {
         let verdicts = acks.iter().map(|ack| judge_without_lease(cursor, lease, ack)).collect();
-        return Settled { next: None, verdicts, dead: Vec::new(), released: false };
+        return Settled { next: None, verdicts, dead: Vec::new(), released: false, stale: true };
     }
     // Under a lease only what it delivered can be settled; beyond it lie messages nobody has seen.
     let delivered = lease.and(cursor.lease).map_or(head, |l| l.end.min(head));
@@ -93,12 +95,12 @@ pub(crate) fn settle(
     let next = advance(cursor, &walk, options, now);
     let lease = next.as_ref().map_or(cursor.lease, |c| c.lease);
     let released = lease.is_none_or(|l| l.until <= now.earliest);
-    Settled { next, verdicts, dead: walk.dead, released }
+    Settled { next, verdicts, dead: walk.dead, released, stale: false }
 }
 
 /// A named lease must be the one that holds the lane now. The doubt about the time is the holder's benefit: whoever
 /// takes the lane over changes the epoch, and then the compare-and-set refuses this settlement anyway.
-pub(crate) fn may_settle(cursor: &Cursor, lease: Option<LeaseToken>, now: Now) -> bool {
+fn may_settle(cursor: &Cursor, lease: Option<LeaseToken>, now: Now) -> bool {
     match lease {
         None => true,
         Some(LeaseToken::Garbage) => false,

@@ -257,7 +257,7 @@ fn a_lease_that_is_not_the_live_one_changes_nothing() {
         let refused = Verdict::Rejected("invalid or expired lease".into());
         let garbage = lease == Some(LeaseToken::Garbage);
         let verdicts = vec![refused.clone(), if garbage { refused } else { Verdict::Noop }];
-        assert_eq!(settled, Settled { next: None, verdicts, dead: Vec::new(), released: false });
+        assert_eq!(settled, Settled { next: None, verdicts, dead: Vec::new(), released: false, stale: true });
     }
 }
 
@@ -316,7 +316,10 @@ fn an_enforced_retry_delay_rests_the_lane_longer_with_every_failure() {
 #[test]
 fn nothing_at_all_is_no_change() {
     let settled = run(&leased(10, 12), &[], &limit(3));
-    assert_eq!(settled, Settled { next: None, verdicts: vec![], dead: vec![], released: false });
+    assert_eq!(
+        settled,
+        Settled { next: None, verdicts: vec![], dead: vec![], released: false, stale: false }
+    );
 }
 
 #[test]
